@@ -1,0 +1,63 @@
+"""The group of commands. Nothing heavier than click is imported until a command runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+import click
+
+from replica import __version__
+from replica.exceptions import InputError, NumericalError
+
+INTERRUPTED = 130
+
+# name -> what `replica --help` says of it; the command itself is `command` in the file of that name.
+COMMANDS = {
+    "solve": "Solve the theory at one point.",
+    "sweep": "Solve the theory over a grid and store it.",
+    "figure": "Draw a figure, with its caption beside it.",
+}
+
+
+class Commands(click.Group):
+    """A group that loads a command's file only when that command is called, and owns the exit codes."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        return import_module(f"replica.cli.{name}").command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> NoReturn:
+        options |= {"standalone_mode": False, "prog_name": "replica"}
+        try:
+            code = super().main(args, *rest, **options)
+        except click.ClickException as error:
+            # One sentence, without the usage lines that click puts before it.
+            click.echo(f"Error: {error.format_message()}", err=True)
+            sys.exit(error.exit_code)
+        except (click.Abort, KeyboardInterrupt):
+            click.echo("Interrupted.", err=True)
+            sys.exit(INTERRUPTED)
+        except (InputError, NumericalError) as error:
+            click.echo(f"Error: {error}", err=True)
+            sys.exit(error.exit_code)
+        except OverflowError as error:
+            click.echo(f"Error: {error}", err=True)
+            sys.exit(NumericalError.exit_code)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="replica")
+def main() -> None:
+    """Replica theory of in-context learning: exact errors, phase diagrams and experiments."""

@@ -1,0 +1,1 @@
+"""From a symbolic action to numbers; this room knows no physics."""

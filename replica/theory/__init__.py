@@ -1,0 +1,1 @@
+"""The low-rank model of in-context learning, solved by the replica method."""
