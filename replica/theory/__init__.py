@@ -1,1 +1,11 @@
-"""The low-rank model of in-context learning, solved by the replica method."""
+"""The low-rank model of in-context learning, solved by the replica method.
+
+`symbols` and `action` state the model; `spectrum` averages over its tasks; `saddle` reduces the saddle
+point to one unknown; `errors` says what is reported; `equations` compiles all of it; `solve` solves grids.
+"""
+
+from replica.theory.equations import fingerprint
+from replica.theory.solution import Solution
+from replica.theory.solve import solve
+
+__all__ = ["Solution", "fingerprint", "solve"]

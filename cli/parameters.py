@@ -1,0 +1,38 @@
+"""The seven parameters as options of a command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from replica.parameters import RANGES
+
+
+class Number(click.ParamType):
+    """A real number; says the allowed range of the parameter when it is none."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return float(value)
+        except ValueError:
+            allowed = f"; allowed range {RANGES[param.name]}" if param and param.name in RANGES else ""
+            self.fail(f"{value!r} is not a number{allowed}", param, ctx)
+
+
+def parameter_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--alpha ... --ridge`; the command receives them by name, `alpha_test` being None if left out."""
+    extra: dict[str, dict[str, Any]] = {
+        "alpha_test": {"show_default": "alpha"},
+        "ridge": {"default": 0.0, "show_default": True},
+    }
+    for name, allowed in reversed(list(RANGES.items())):
+        meaning = f"{allowed.meaning[0].upper()}{allowed.meaning[1:]}, {allowed}."
+        settings = extra.get(name, {"required": True})
+        command = click.option(f"--{name.replace('_', '-')}", name, type=Number(), help=meaning, **settings)(
+            command
+        )
+    return command

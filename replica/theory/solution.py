@@ -1,0 +1,190 @@
+"""What a solve returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from replica.engine.status import Status
+from replica.parameters import PROTOCOLS, RANGES, Parameters
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+PARTS = ("algorithmic", "memorization", "structural")
+MOMENTS = ("covariance", "variance")
+ORDER_PARAMETERS = ("q", "m", "chi", "q_hat", "m_hat", "chi_hat")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Solution:
+    """The solved saddle point at every point of a grid.
+
+    All arrays have the shape of the grid, `parameters.shape`; at a single point they are numpy scalars.
+    Errors include the label noise. Values are NaN wherever `status` is not `OK`; at the interpolation
+    threshold errors, parts and variances are infinite.
+
+    Attributes
+    ----------
+    parameters: what was solved.
+    status: int8 codes of `replica.Status`.
+    residual: the largest relative residual of the six stationarity conditions at the reported values.
+    effective_ridge: xi = gamma ridge / q_hat, the ridge that finite data induce on top of `implicit_ridge`.
+    training_error: per prompt, chi_hat / gamma.
+    noise_level: v, the level of the fluctuations of W.
+    signal_gain: a, where E W = a P.
+    order_parameters: "q", "m", "chi", "q_hat", "m_hat", "chi_hat" -> array.
+    errors: "TM", "IDG", "ODG" -> array.
+    decomposition: protocol -> "algorithmic", "memorization", "structural" -> array.
+    prediction: protocol -> "covariance" (of the prediction with the noisy label), "variance" -> array.
+    """
+
+    parameters: Parameters
+    status: Any
+    residual: Any
+    effective_ridge: Any
+    training_error: Any
+    noise_level: Any
+    order_parameters: Mapping[str, Any]
+    errors: Mapping[str, Any]
+    decomposition: Mapping[str, Mapping[str, Any]]
+    prediction: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def signal_gain(self) -> Any:
+        """a, the gain of the algorithmic signal, which is the covariance of IDG."""
+        return self.prediction["IDG"]["covariance"]
+
+    @property
+    def ok(self) -> Any:
+        """Where the status is `OK`."""
+        return self.status == Status.OK
+
+    def counts(self) -> dict[str, int]:
+        """How many points have which status, in the order of `Status`, statuses without points left out."""
+        codes, numbers = np.unique(self.status, return_counts=True)
+        return {Status(code).label: int(number) for code, number in zip(codes, numbers, strict=True)}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The solution as nested dictionaries of numbers; for one point only.
+
+        Raises
+        ------
+        ValueError: the grid has more than one point.
+        """
+        if self.parameters.shape != ():
+            raise ValueError(
+                f"a solution of shape {self.parameters.shape} is no single point; use to_dataset"
+            )
+        return {
+            "parameters": dict(self.parameters.items()),
+            "status": Status(self.status).label,
+            "residual": self.residual,
+            "order_parameters": dict(self.order_parameters),
+            "effective_ridge": self.effective_ridge,
+            "training_error": self.training_error,
+            "noise_level": self.noise_level,
+            "signal_gain": self.signal_gain,
+            "errors": dict(self.errors),
+            "decomposition": {p: dict(parts) for p, parts in self.decomposition.items()},
+            "prediction": {p: dict(moments) for p, moments in self.prediction.items()},
+        }
+
+    def to_dataset(self) -> xr.Dataset:
+        """The solution as a labelled dataset.
+
+        Returns
+        -------
+        A dataset with the dimensions `parameters.dims`, preceded by `protocol`, `part` and `moment` where
+        they apply. An axis along which one parameter varies bears its name and values; other parameters are
+        plain coordinates.
+        """
+        import xarray as xr
+
+        dims = self.parameters.dims
+
+        def stacked(tree: Any) -> np.ndarray:
+            if isinstance(tree, Mapping):
+                return np.stack([stacked(branch) for branch in tree.values()])
+            return np.asarray(tree)
+
+        data: dict[str, Any] = {
+            "errors": (("protocol", *dims), stacked(self.errors), "mean squared error, label noise included"),
+            "decomposition": (
+                ("protocol", "part", *dims),
+                stacked(self.decomposition),
+                "parts of the error, which sum to it",
+            ),
+            "prediction": (
+                ("protocol", "moment", *dims),
+                stacked(self.prediction),
+                "E y yhat with the noisy label, and E yhat^2",
+            ),
+            "training_error": (dims, self.training_error, "training error per prompt"),
+            "effective_ridge": (dims, self.effective_ridge, "effective ridge xi"),
+            "noise_level": (dims, self.noise_level, "level v of the fluctuations of W"),
+            "signal_gain": (dims, self.signal_gain, "gain a of the algorithmic signal"),
+            "residual": (dims, self.residual, "largest relative residual of the stationarity conditions"),
+        }
+        for name, array in self.order_parameters.items():
+            data[name] = (dims, array, f"order parameter {name}")
+        variables = {name: (where, array, {"long_name": text}) for name, (where, array, text) in data.items()}
+        variables["status"] = (dims, self.status, Status.attributes())
+        coordinates = coordinates_of(self.parameters)
+        coordinates["protocol"] = ("protocol", [str(p) for p in PROTOCOLS])
+        coordinates["part"] = ("part", list(PARTS))
+        coordinates["moment"] = ("moment", list(MOMENTS))
+        return xr.Dataset(variables, coordinates)
+
+    def __repr__(self) -> str:
+        if self.parameters.shape == ():
+            errors = ", ".join(f"{p}={self.errors[p]:.6g}" for p in PROTOCOLS)
+            return f"<Solution {Status(self.status).label}: {errors}>"
+        shape = "x".join(map(str, self.parameters.shape))
+        counts = ", ".join(f"{number} {label}" for label, number in self.counts().items())
+        return f"<Solution {shape} ({', '.join(self.parameters.dims)}): {counts}>"
+
+
+def coordinates_of(parameters: Parameters) -> dict[str, Any]:
+    """The seven parameters as xarray coordinates of the grid that they span."""
+    dims = parameters.dims
+    coordinates: dict[str, Any] = {}
+    for name, value in parameters.items():
+        array = np.asarray(value)
+        lead = len(dims) - array.ndim
+        own = [axis for axis in range(array.ndim) if array.shape[axis] > 1 or dims[lead + axis] == name]
+        # An alpha_test that was left out lies along the axis of alpha.
+        squeezed = array.reshape([array.shape[axis] for axis in own])
+        coordinates[name] = (
+            tuple(dims[lead + axis] for axis in own),
+            squeezed,
+            {"long_name": RANGES[name].meaning},
+        )
+    return coordinates
+
+
+def solution_of(parameters: Parameters, status: np.ndarray, rows: Mapping[str, np.ndarray]) -> Solution:
+    """Assemble a solution from rows named as in `replica.theory.equations.results`; arrays are not copied."""
+    tree: dict[str, Any] = {}
+    for name, row in rows.items():
+        branch = tree
+        *path, leaf = name.split(".")
+        for step in path:
+            branch = branch.setdefault(step, {})
+        branch[leaf] = row[()]
+    moments = {moment: tree.pop(moment) for moment in MOMENTS}
+    prediction = {p: {moment: moments[moment][p] for moment in MOMENTS} for p in map(str, PROTOCOLS)}
+    return Solution(
+        parameters, status[()], prediction=_frozen(prediction), **{k: _frozen(b) for k, b in tree.items()}
+    )
+
+
+def _frozen(tree: Any) -> Any:
+    """Nested dictionaries as read-only mappings."""
+    if isinstance(tree, dict):
+        return MappingProxyType({key: _frozen(value) for key, value in tree.items()})
+    return tree
