@@ -11,18 +11,21 @@ import sympy as sp
 class Average(sp.Function):
     """`Average(g, s)`: the mean of g over the law of the random variable s, left unevaluated.
 
-    The variable names its law. Derivatives pass under the mean.
+    The variable names its law. Constant factors come out of the mean, derivatives pass under it.
 
     >>> s, x = sp.symbols("s x")
     >>> Average(1 / (s + x), s).diff(x)
-    Average(-1/(s + x)**2, s)
+    -Average((s + x)**(-2), s)
     """
 
     nargs = 2
 
     @classmethod
     def eval(cls, integrand: sp.Expr, variable: sp.Symbol) -> sp.Expr | None:
-        return integrand if not integrand.has(variable) else None
+        constant, rest = integrand.as_independent(variable, as_Add=False)
+        if constant == 1:
+            return None
+        return constant if rest == 1 else constant * cls(rest, variable)
 
     def _eval_derivative(self, symbol: sp.Symbol) -> sp.Expr:
         integrand, variable = self.args

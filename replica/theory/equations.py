@@ -16,6 +16,7 @@ from replica.theory import errors, saddle, spectrum
 from replica.theory.symbols import (
     chi,
     chi_hat,
+    definitions,
     eta,
     eta_test,
     gamma,
@@ -62,7 +63,7 @@ def results() -> dict[str, sp.Expr]:
 @cache
 def fingerprint() -> str:
     """A hash of every equation that enters a number; it changes exactly when one of them does."""
-    lines = [f"{symbol} = {expression}" for symbol, expression in spectrum.definitions.items()]
+    lines = [f"{symbol} = {expression}" for symbol, expression in definitions.items()]
     lines += [f"{name} = {expression}" for name, expression in results().items()]
     lines += [str(level()), *map(str, saddle.scalar_equation()), *map(str, saddle.relative_residuals())]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
@@ -87,21 +88,20 @@ class Compiled:
 @cache
 def compiled_equations() -> Compiled:
     """Derive and compile; the first call takes a fraction of a second."""
-    averages = spectrum.definitions
     equation, slope = saddle.scalar_equation()
     scalar = (xi, eta, rho, inverse_kappa, gamma, ridge, z, u)
     regular = (q, m, saddle.chi_regular, q_hat, saddle.m_hat_regular, v)
     explicit = spectrum.lowered(saddle.reduction().explicit[q_hat])
     return Compiled(
-        q_hat=compiled((xi, eta, rho, inverse_kappa, gamma, z, u), [explicit], averages),
-        scalar=compiled(scalar, [equation], averages),
-        tangent=compiled(scalar, [equation, slope], averages),
+        q_hat=compiled((xi, eta, rho, inverse_kappa, gamma, z, u), [explicit], definitions),
+        scalar=compiled(scalar, [equation], definitions),
+        tangent=compiled(scalar, [equation, slope], definitions),
         values=compiled(
             (xi, q_hat, noise, eta, eta_test, rho, inverse_kappa, gamma, z, u),
             results().values(),
-            averages | {v: level()},
+            definitions | {v: level()},
         ),
         residuals=compiled(
-            (*regular, noise, eta, rho, inverse_kappa, gamma, z, u), saddle.relative_residuals(), averages
+            (*regular, noise, eta, rho, inverse_kappa, gamma, z, u), saddle.relative_residuals(), definitions
         ),
     )

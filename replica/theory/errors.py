@@ -16,7 +16,7 @@ from replica.engine.action import Average
 from replica.parameters import Protocol
 from replica.theory.saddle import gain, spread
 from replica.theory.spectrum import gain_spread
-from replica.theory.symbols import eta_test, noise, rho, s, s_range, v, z
+from replica.theory.symbols import eta_test, noise, off_range, rho, s, s_range, v, z
 
 PARTS = ("algorithmic", "memorization", "structural")
 
@@ -68,18 +68,18 @@ def decomposition(protocol: Protocol) -> dict[str, sp.Expr]:
         return parts | {"memorization": rest}
     lost = Average((z / (s_range + z)), s_range) ** 2
     kept = signal_gain() ** 2
-    off_range = v * (1 - rho) * spread.subs(s, 0)
+    off = v * off_range * spread.subs(s, 0)
     on_range = gain_spread + v * over_tasks(Protocol.IDG, spread)
     if protocol is Protocol.IDG:
         return {
             "algorithmic": noise + lost + eta_test * rho * kept,
             "memorization": (1 + rho * eta_test) * on_range,
-            "structural": eta_test * off_range,
+            "structural": eta_test * off,
         }
     return {
-        "algorithmic": noise + (1 - rho) + rho * (lost + eta_test * kept),
+        "algorithmic": noise + off_range + rho * (lost + eta_test * kept),
         "memorization": rho * (1 + eta_test) * on_range,
-        "structural": (1 + eta_test) * off_range,
+        "structural": (1 + eta_test) * off,
     }
 
 

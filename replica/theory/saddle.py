@@ -11,6 +11,7 @@ from replica.theory.symbols import (
     chi,
     chi_hat,
     eta,
+    excess,
     gamma,
     m,
     m_hat,
@@ -46,7 +47,7 @@ def reduction() -> Reduction:
         unknown=xi,
         eliminated=(ridge, xi * q_hat / gamma),
         explicit={
-            q_hat: gamma - 1 + xi * Average(1 / (s + z), s),
+            q_hat: excess + xi * Average(1 / (s + z), s),
             m_hat: q_hat,
             chi: Average((s + eta) / (s + z), s) / q_hat,
             v: residual_error / (q_hat + xi * Average(spread, s)),

@@ -20,10 +20,7 @@ import sympy as sp
 
 from replica.engine.action import Average
 from replica.theory.symbols import inverse_kappa as ik
-from replica.theory.symbols import n, rho, s_range, t, u, z
-
-definitions = {t: u / (rho * (ik + u)), n: u**2 + z * ik}
-"""Intermediate quantities in which the averages are written; n/u is the discriminant's root."""
+from replica.theory.symbols import n, off_range, rho, s_range, t, u, z
 
 _POSITIVE = {
     (0, 1): 1 / u,
@@ -86,8 +83,7 @@ def _value(integrand: sp.Expr, variable: sp.Symbol) -> sp.Expr:
     on_range = sum(c * range_average(power, order) for power, c in terms)
     if variable == s_range:
         return on_range
-    off_range = sum(c / z**order for power, c in terms if power == 0)
-    return rho * on_range + (1 - rho) * off_range
+    return rho * on_range + off_range * sum(c / z**order for power, c in terms if power == 0)
 
 
 def gap(kappa: Any, rho: Any) -> Any:

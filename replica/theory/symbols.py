@@ -27,3 +27,16 @@ z = sp.Symbol("z", positive=True)
 """Argument of the resolvent, eta + xi."""
 u, t, n = sp.symbols("u t n", positive=True)
 """1/f(z), the renormalized eigenvalue u - z, and n = u^2 + z/kappa."""
+off_range = sp.Symbol("rho_off", nonnegative=True)
+"""1 - rho, the weight of the directions off range(P)."""
+excess = sp.Symbol("gamma_excess", real=True)
+"""gamma - 1."""
+
+definitions = {
+    t: u / (rho * (inverse_kappa + u)),
+    n: u**2 + z * inverse_kappa,
+    off_range: 1 - rho,
+    excess: gamma - 1,
+}
+"""Intermediate quantities. Naming the two differences keeps sympy from merging their terms with others, as in
+noise + 1 - rho, which would lose the digits of a small sum."""

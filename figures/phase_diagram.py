@@ -1,0 +1,115 @@
+"""Phase diagram: the three errors over the plane of task diversity and task rank."""
+
+from __future__ import annotations
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
+
+from replica.exceptions import InputError
+from replica.figures.style import answered, axis_label, drawing, fixed_parameters
+from replica.parameters import PROTOCOLS
+
+CONFIG = "phase-diagram"
+
+_TITLES = {
+    "TM": "memorized tasks (TM)",
+    "IDG": "new tasks of the family (IDG)",
+    "ODG": "unstructured tasks (ODG)",
+}
+
+
+def data(store: xr.Dataset) -> xr.Dataset:
+    """Errors and status over kappa and rho.
+
+    Raises
+    ------
+    InputError: the store lacks the errors, or does not span exactly the two axes.
+    """
+    axes = {"kappa", "rho"}
+    if "errors" not in store or "status" not in store:
+        raise InputError(
+            "the phase diagram needs a store with `errors` and `status`; run `replica sweep` to make one"
+        )
+    spanned = set(store["status"].dims)
+    if spanned != axes:
+        found = ", ".join(sorted(spanned)) or "one point"
+        raise InputError(f"the phase diagram needs a grid over kappa and rho; this store spans {found}")
+    return store[["errors", "status"]].transpose("protocol", "kappa", "rho").sortby(["kappa", "rho"])
+
+
+def draw(dataset: xr.Dataset) -> Figure:
+    """Three panels on one logarithmic colour scale, with contours and the line rho = kappa."""
+    figure = drawing(figsize=(9.6, 3.5))
+    panels = figure.subplots(1, 3, sharex=True, sharey=True)
+    errors = {p: answered(dataset, dataset["errors"].sel(protocol=p)) for p in PROTOCOLS}
+    finite = np.ma.concatenate([array.ravel() for array in errors.values()]).compressed()
+    low, high = (finite.min(), finite.max()) if finite.size else (1.0, 2.0)
+    norm = LogNorm(low, high if high > low else 2 * low)
+    kappa, rho = dataset["kappa"].values, dataset["rho"].values
+    scale = np.geomspace(norm.vmin, norm.vmax, 11)[1:-1]
+    for panel, (protocol, values) in zip(panels, errors.items(), strict=True):
+        # What has no answer shows as hatching instead of a colour.
+        panel.set_facecolor("0.85")
+        panel.patch.set_hatch("////")
+        panel.patch.set_edgecolor("0.6")
+        mesh = panel.pcolormesh(
+            kappa, rho, values.T, norm=norm, cmap="cividis", shading="nearest", rasterized=True
+        )
+        if min(values.shape) > 1:
+            panel.contour(kappa, rho, values.T, levels=scale, colors="white", linewidths=0.6)
+        shared = np.array([max(kappa[0], rho[0]), min(kappa[-1], rho[-1])])
+        if shared[0] < shared[1]:
+            path = np.geomspace(*shared, 200)
+            panel.plot(path, path, color="black", linewidth=2.6)
+            panel.plot(path, path, color="white", linewidth=1.2, linestyle=(0, (4, 2)))
+            _name_regimes(panel)
+        panel.set_title(_TITLES[protocol])
+        panel.set_xlabel(axis_label("kappa"))
+    panels[0].set_ylabel(axis_label("rho"))
+    bar = figure.colorbar(mesh, ax=panels, pad=0.01, aspect=25)
+    bar.set_label("mean squared error (dimensionless)")
+    bar.ax.hlines(scale, 0, 1, color="white", linewidth=0.6)
+    bar.ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    bar.ax.yaxis.set_major_formatter(ScalarFormatter())
+    bar.ax.yaxis.set_minor_formatter(NullFormatter())
+    return figure
+
+
+def _name_regimes(panel: Axes) -> None:
+    """Say on which side of the line the tasks outnumber the dimensions of their family."""
+    halo = [withStroke(linewidth=1.0, foreground="black")]
+    for x, y, text in (
+        (0.03, 0.95, r"task-poor, $\rho > \kappa$"),
+        (0.97, 0.04, r"task-rich, $\rho < \kappa$"),
+    ):
+        panel.text(
+            x,
+            y,
+            text,
+            transform=panel.transAxes,
+            color="white",
+            fontsize=7.5,
+            path_effects=halo,
+            ha="left" if x < 0.5 else "right",
+            va="top" if y > 0.5 else "bottom",
+        )
+
+
+def caption(dataset: xr.Dataset) -> str:
+    """What is seen, and with which parameters."""
+    unsettled = int((dataset["status"] != 0).sum())
+    hatched = f" Hatched: {unsettled} points without a finite answer." if unsettled else ""
+    return (
+        "Mean squared error of a linear-attention model on a fresh prompt, label noise included, over task "
+        "diversity kappa = M0/D and task rank rho = r/D, in the limit of high dimension. Left: tasks it was "
+        "pre-trained on (TM); middle: new tasks of the low-rank family (IDG); right: tasks without the structure "
+        "(ODG). One logarithmic colour scale for all three; white contours at equal ratios, marked on the bar. "
+        "The black-and-white line is rho = kappa: below it the pre-training tasks span the family and new tasks "
+        "of it are solved almost as well as memorized ones; above it they do not span it."
+        f"{hatched} Parameters: {fixed_parameters(dataset)}. All quantities are dimensionless."
+    )

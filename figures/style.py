@@ -1,0 +1,99 @@
+"""The look of every figure, and writing them so that the same data gives the same bytes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import xarray as xr
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from replica.parameters import NAMES
+
+RC = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "mathtext.fontset": "dejavusans",
+    "axes.titlesize": 10,
+    "axes.labelsize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.8,
+    "lines.linewidth": 1.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "savefig.dpi": 200,
+    "figure.dpi": 100,
+    # TrueType, so that text in the PDF can be searched and edited.
+    "pdf.fonttype": 42,
+    "text.usetex": False,
+}
+
+# Okabe and Ito's palette: told apart by the colour-blind, and in grey together with the markers.
+COLORS = {"TM": "#0072B2", "IDG": "#D55E00", "ODG": "#009E73"}
+MARKERS = {"TM": "o", "IDG": "s", "ODG": "^"}
+
+SYMBOLS: Mapping[str, str] = {
+    "alpha": r"\alpha",
+    "alpha_test": r"\alpha_\mathrm{test}",
+    "kappa": r"\kappa",
+    "rho": r"\rho",
+    "gamma": r"\gamma",
+    "sigma": r"\sigma",
+    "ridge": r"\lambda",
+}
+
+MEANINGS: Mapping[str, str] = {
+    "alpha": "context length $L/D$",
+    "alpha_test": r"context length at inference $\tilde L/D$",
+    "kappa": "task diversity $M_0/D$",
+    "rho": "task rank $r/D$",
+    "gamma": "pre-training prompts $M/D^2$",
+    "sigma": "label noise",
+    "ridge": "ridge",
+}
+
+
+def axis_label(name: str) -> str:
+    """What stands on the axis of one of the seven parameters."""
+    return f"{MEANINGS[name]},  ${SYMBOLS[name]}$"
+
+
+def drawing_style() -> AbstractContextManager[None]:
+    """The style as a context; text takes its look when it is made, so drawing belongs inside."""
+    return mpl.rc_context(RC)
+
+
+def drawing(**size: Any) -> Figure:
+    """An empty figure that needs no display."""
+    figure = Figure(layout="constrained", **size)
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def rendered(figure: Figure, form: str) -> bytes:
+    """The figure as a PNG or PDF file, byte for byte the same for the same drawing."""
+    metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None, "Creator": None}}
+    target = io.BytesIO()
+    figure.savefig(target, format=form, metadata=metadata[form])
+    return target.getvalue()
+
+
+def fixed_parameters(dataset: xr.Dataset, without: tuple[str, ...] = ()) -> str:
+    """The parameters that do not vary in a dataset, for a caption: "alpha = 8, gamma = 1.5"."""
+    fixed = [
+        name for name in NAMES if name in dataset.coords and dataset[name].ndim == 0 and name not in without
+    ]
+    if "alpha_test" in fixed and "alpha" in fixed and dataset["alpha_test"] == dataset["alpha"]:
+        fixed.remove("alpha_test")
+    return ", ".join(f"{name} = {float(dataset[name]):g}" for name in fixed)
+
+
+def answered(dataset: xr.Dataset, values: xr.DataArray) -> np.ma.MaskedArray:
+    """Values with the points masked that have no finite number to draw."""
+    return np.ma.masked_invalid(values.where(dataset["status"] == 0).values)

@@ -1,0 +1,105 @@
+"""The Marchenko-Pastur averages: positive forms against partial fractions and against the density itself."""
+
+import numpy as np
+import pytest
+import sympy as sp
+from mpmath import mp, mpf
+
+from replica.engine.action import Average
+from replica.theory import spectrum
+from replica.theory.symbols import definitions, eta, inverse_kappa, n, off_range, rho, s, s_range, t, u, z
+
+PAIRS = list(spectrum._POSITIVE)
+GENERIC = {"z": 0.37, "kappa": 1.7, "rho": 0.6}
+
+
+def on_the_curve(expression: sp.Expr) -> sp.Expr:
+    """Eliminate f, n, rho and z, which leaves u, t and 1/kappa independent."""
+    substitutions = [
+        (sp.Symbol("f"), 1 / u),
+        (n, definitions[n]),
+        (rho, u / (t * (inverse_kappa + u))),
+        (z, u - t),
+    ]
+    return sp.cancel(expression.subs(substitutions))
+
+
+def test_u_and_t_solve_the_marchenko_pastur_equation() -> None:
+    f = 1 / u
+    assert on_the_curve(z * f + (f / rho) / (1 + f * inverse_kappa) - 1) == 0
+    assert on_the_curve(u**2 - u * (z + 1 / rho - inverse_kappa) - z * inverse_kappa) == 0
+
+
+@pytest.mark.parametrize(("power", "order"), PAIRS)
+def test_positive_forms_equal_partial_fractions(power: int, order: int) -> None:
+    difference = spectrum.by_partial_fractions(power, order) - spectrum.range_average(power, order)
+    assert on_the_curve(difference) == 0
+
+
+def test_spread_of_the_gain_is_a_variance() -> None:
+    variance = spectrum.range_average(2, 2) - spectrum.range_average(1, 1) ** 2
+    assert on_the_curve(variance - spectrum.gain_spread) == 0
+
+
+@pytest.mark.parametrize("expression", [*spectrum._POSITIVE.values(), spectrum.gain_spread])
+def test_positive_forms_have_only_positive_terms(expression: sp.Expr) -> None:
+    numerator, denominator = sp.fraction(sp.together(expression))
+    for part in (numerator, denominator):
+        assert all(coefficient > 0 for coefficient in sp.Poly(part, u, t, n, z, inverse_kappa).coeffs())
+
+
+def density_average(power: int, order: int, z: float, kappa: float, rho: float) -> mpf:
+    """<s^power/(s + z)^order> on range(P) from the Marchenko-Pastur density and its atom.
+
+    s = x/rho where x follows the law of ratio y = rho/kappa on [(1 - sqrt y)^2, (1 + sqrt y)^2].
+    """
+    with mp.workdps(30):
+        y = mpf(rho) / mpf(kappa)
+        low, high = (1 - mp.sqrt(y)) ** 2, (1 + mp.sqrt(y)) ** 2
+
+        def integrand(theta: mpf) -> mpf:
+            x = low + (high - low) * mp.sin(theta / 2) ** 2
+            weight = ((high - low) / 2 * mp.sin(theta)) ** 2 / (2 * mp.pi * y * x)
+            value = x / mpf(rho)
+            return weight * value**power / (value + mpf(z)) ** order
+
+        atom = max(mpf(0), 1 - 1 / y) * (mpf(z) ** -order if power == 0 else 0)
+        return mp.quad(integrand, [0, mp.pi / 2, mp.pi]) + atom
+
+
+@pytest.mark.parametrize(("power", "order"), [*PAIRS, (1, 0)])
+@pytest.mark.parametrize("ratio", [0.4, 1.0, 2.5], ids=["rich", "critical", "poor"])
+def test_averages_equal_integrals_over_the_density(power: int, order: int, ratio: float) -> None:
+    point = GENERIC | {"kappa": GENERIC["rho"] / ratio}
+    numbers = {z: point["z"], inverse_kappa: 1 / point["kappa"], rho: point["rho"]}
+    numbers[u] = spectrum.resolvent_inverse(
+        point["z"], 1 / point["kappa"], spectrum.gap(point["kappa"], point["rho"])
+    ).item()
+    expression = spectrum.range_average(power, order).subs(n, definitions[n])
+    value = expression.subs(t, definitions[t]).subs(numbers)
+    # Double precision against 30 digits.
+    assert float(value) == pytest.approx(float(density_average(power, order, **point)), rel=1e-13)
+
+
+def test_lowering_splits_range_and_complement() -> None:
+    lowered = spectrum.lowered(Average((s + eta) / (s + z) ** 2, s))
+    on_range = spectrum.range_average(1, 2) + eta * spectrum.range_average(0, 2)
+    assert sp.simplify(lowered - rho * on_range - off_range * eta / z**2) == 0
+    assert spectrum.lowered(Average(s_range / (s_range + z), s_range)) == t / u
+
+
+def test_lowering_refuses_other_poles() -> None:
+    with pytest.raises(ValueError, match="poles"):
+        spectrum.lowered(Average(1 / (s + 2 * z), s))
+
+
+@pytest.mark.parametrize("kappa", [0.3, 0.6 - 1e-9, 0.6, 0.6 + 1e-9, 0.6 * (1 + 1e-15), 5.0, np.inf])
+@pytest.mark.parametrize("z", [1e-12, 1e-6, 0.37, 1e6])
+def test_resolvent_keeps_its_digits_across_the_transition(kappa: float, z: float) -> None:
+    rho_ = 0.6
+    with mp.workdps(60):
+        inverse = mpf(0) if np.isinf(kappa) else 1 / mpf(kappa)
+        shift = mpf(z) + 1 / mpf(rho_) - inverse
+        exact = (shift + mp.sqrt(shift**2 + 4 * mpf(z) * inverse)) / 2
+    computed = spectrum.resolvent_inverse(z, 1 / np.float64(kappa), spectrum.gap(kappa, rho_))
+    assert abs(float(mpf(float(computed)) / exact - 1)) < 1e-15
