@@ -37,7 +37,7 @@ def data(store: xr.Dataset) -> xr.Dataset:
         )
     spanned = set(store["status"].dims)
     if spanned != axes:
-        found = ", ".join(sorted(spanned)) or "one point"
+        found = ", ".join(sorted(map(str, spanned))) or "one point"
         raise InputError(f"the phase diagram needs a grid over kappa and rho; this store spans {found}")
     return store[["errors", "status"]].transpose("protocol", "kappa", "rho").sortby(["kappa", "rho"])
 
@@ -48,10 +48,11 @@ def draw(dataset: xr.Dataset) -> Figure:
     panels = figure.subplots(1, 3, sharex=True, sharey=True)
     errors = {p: answered(dataset, dataset["errors"].sel(protocol=p)) for p in PROTOCOLS}
     finite = np.ma.concatenate([array.ravel() for array in errors.values()]).compressed()
-    low, high = (finite.min(), finite.max()) if finite.size else (1.0, 2.0)
-    norm = LogNorm(low, high if high > low else 2 * low)
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (1.0, 2.0)
+    high = max(high, 1.001 * low)
+    norm = LogNorm(low, high)
     kappa, rho = dataset["kappa"].values, dataset["rho"].values
-    scale = np.geomspace(norm.vmin, norm.vmax, 11)[1:-1]
+    scale = np.geomspace(low, high, 11)[1:-1]
     for panel, (protocol, values) in zip(panels, errors.items(), strict=True):
         # What has no answer shows as hatching instead of a colour.
         panel.set_facecolor("0.85")
@@ -62,9 +63,9 @@ def draw(dataset: xr.Dataset) -> Figure:
         )
         if min(values.shape) > 1:
             panel.contour(kappa, rho, values.T, levels=scale, colors="white", linewidths=0.6)
-        shared = np.array([max(kappa[0], rho[0]), min(kappa[-1], rho[-1])])
-        if shared[0] < shared[1]:
-            path = np.geomspace(*shared, 200)
+        start, stop = max(kappa[0], rho[0]), min(kappa[-1], rho[-1])
+        if start < stop:
+            path = np.geomspace(start, stop, 200)
             panel.plot(path, path, color="black", linewidth=2.6)
             panel.plot(path, path, color="white", linewidth=1.2, linestyle=(0, (4, 2)))
             _name_regimes(panel)
@@ -107,9 +108,9 @@ def caption(dataset: xr.Dataset) -> str:
     return (
         "Mean squared error of a linear-attention model on a fresh prompt, label noise included, over task "
         "diversity kappa = M0/D and task rank rho = r/D, in the limit of high dimension. Left: tasks it was "
-        "pre-trained on (TM); middle: new tasks of the low-rank family (IDG); right: tasks without the structure "
-        "(ODG). One logarithmic colour scale for all three; white contours at equal ratios, marked on the bar. "
-        "The black-and-white line is rho = kappa: below it the pre-training tasks span the family and new tasks "
-        "of it are solved almost as well as memorized ones; above it they do not span it."
+        "pre-trained on (TM); middle: new tasks of the low-rank family (IDG); right: tasks without the "
+        "structure (ODG). One logarithmic colour scale for all three; white contours at equal ratios, marked "
+        "on the bar. The black-and-white line is rho = kappa: below it the pre-training tasks span the "
+        "family and new tasks of it are solved almost as well as memorized ones; above it they do not."
         f"{hatched} Parameters: {fixed_parameters(dataset)}. All quantities are dimensionless."
     )

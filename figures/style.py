@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from replica.parameters import NAMES
 
-RC = {
+RC: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "mathtext.fontset": "dejavusans",
