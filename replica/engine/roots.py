@@ -34,17 +34,19 @@ def tighten(
 
     Returns
     -------
-    The new ends. Points that are not yet tight after twelve steps keep what was reached.
+    The new ends. A point that is tight stays as it is, whatever its neighbours need, so that its root is the
+    same in any array; points that are not tight after twelve steps keep what was reached.
     """
     for _ in range(_TANGENTS):
+        loose = high > low * (1.0 + _TIGHT)
+        if not loose.any():
+            break
         x = np.sqrt(low * high)
         value, slope = function(x, *arguments)
         step = value / slope
         # A tangent may meet zero at a negative x, where it tells nothing: fmax and fmin drop it.
-        low = np.fmax(low, x * (1.0 - step))
-        high = np.fmin(high, np.where(step > -1.0, x / (1.0 + step), high))
-        if not np.any(high > low * (1.0 + _TIGHT)):
-            break
+        low = np.where(loose, np.fmax(low, x * (1.0 - step)), low)
+        high = np.where(loose & (step > -1.0), np.fmin(high, x / (1.0 + step)), high)
     return low, high
 
 

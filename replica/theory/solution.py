@@ -156,8 +156,9 @@ def coordinates_of(parameters: Parameters) -> dict[str, Any]:
     for name, value in parameters.items():
         array = np.asarray(value)
         lead = len(dims) - array.ndim
-        own = [axis for axis in range(array.ndim) if array.shape[axis] > 1 or dims[lead + axis] == name]
         # An alpha_test that was left out lies along the axis of alpha.
+        axis_name = "alpha" if name == "alpha_test" and parameters.alpha_test_follows else name
+        own = [axis for axis in range(array.ndim) if array.shape[axis] > 1 or dims[lead + axis] == axis_name]
         squeezed = array.reshape([array.shape[axis] for axis in own])
         coordinates[name] = (
             tuple(dims[lead + axis] for axis in own),
