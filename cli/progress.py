@@ -1,0 +1,71 @@
+"""What a long run says on stderr: a bar on a terminal, a line a minute elsewhere, a verdict at its end."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from replica.sweep import Outcome
+
+MINUTE = 60.0
+FAILED, PARTLY_FAILED = 1, 3
+
+
+class Display:
+    """Shows a run on stderr; `quiet` shows nothing."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.quiet = quiet
+        self.bar: Any = None
+        self.started = self.last = time.monotonic()
+
+    def __enter__(self) -> Display:
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self.bar is not None:
+            self.bar.close()
+
+    def say(self, message: str) -> None:
+        if not self.quiet:
+            click.echo(message, err=True)
+
+    def progress(self, done: int, total: int) -> None:
+        if self.quiet:
+            return
+        if sys.stderr.isatty():
+            self._draw(done, total)
+        elif time.monotonic() - self.last >= MINUTE:
+            self.last = time.monotonic()
+            rate = done / (self.last - self.started)
+            self.say(
+                f"{done} of {total} points, {rate:.3g} a second, {(total - done) / rate:.0f} s remaining"
+            )
+
+    def _draw(self, done: int, total: int) -> None:
+        if self.bar is None:
+            from tqdm import tqdm
+
+            self.bar = tqdm(total=total, unit=" points", unit_scale=True, dynamic_ncols=True, leave=False)
+        self.bar.update(done - self.bar.n)
+
+
+def verdict(outcome: Outcome, quiet: bool = False) -> int:
+    """Say how a run ended and return its exit code."""
+    if not outcome.failed:
+        if not quiet:
+            click.echo(f"{outcome.points} points in {outcome.path}", err=True)
+        return 0
+    names = ", ".join(f"{count} {name}" for name, count in outcome.failures.items())
+    where = ", ".join(f"{name} = {value!r}" for name, value in (outcome.first_failure or {}).items())
+    click.echo(
+        f"{outcome.failed} of {outcome.points} points in {outcome.path} failed ({names})"
+        + (f", the first at {where}" if where else ""),
+        err=True,
+    )
+    return FAILED if outcome.failed == outcome.points else PARTLY_FAILED

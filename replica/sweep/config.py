@@ -1,0 +1,244 @@
+"""Config files: which parameters are fixed, which are swept, and over what."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from replica import configs
+from replica.exceptions import InputError
+from replica.parameters import NAMES, RANGES, validated
+
+MAX_AXES = 4
+SPELLED_OUT = 100
+"""The longest axis whose values are told one by one."""
+OPTIONAL = {"alpha_test", "ridge"}
+"""Parameters that may be left out: `alpha_test` follows `alpha`, `ridge` is 0."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """The finite-size experiments to run at each point of a grid.
+
+    Parameters
+    ----------
+    dims: input dimensions D, each at least 1.
+    repeats: independent experiments per point and dimension, at least 1.
+    seed: at least 0; the experiments' only source of randomness.
+    """
+
+    dims: tuple[int, ...]
+    repeats: int
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Config:
+    """A sweep, resolved: every swept value is spelled out.
+
+    Parameters
+    ----------
+    parameters: the fixed parameters by name; `alpha_test` may be absent (it then follows `alpha`).
+    grid: the swept parameters by name, each a read-only float64 array of distinct values in the order given.
+    experiment: the experiments to run at each point, if the config asks for any.
+
+    Examples
+    --------
+    >>> config = Config.from_dict({
+    ...     "parameters": {"alpha": 8, "kappa": 0.7, "gamma": 1.5, "sigma": 0.3},
+    ...     "grid": {"rho": {"start": 0.01, "stop": 1, "num": 3, "spacing": "log"}},
+    ... })
+    >>> config.grid["rho"].tolist()
+    [0.01, 0.1, 1.0]
+    """
+
+    parameters: Mapping[str, float]
+    grid: Mapping[str, np.ndarray]
+    experiment: Experiment | None = None
+
+    @classmethod
+    def load(cls, source: str | Path) -> Config:
+        """Read a config that ships with the project, by name, or any TOML file, by path.
+
+        Raises
+        ------
+        InputError: no such file, not readable, not TOML, or anything `from_dict` refuses.
+        """
+        shipped = configs.names()
+        path = configs.path(str(source)) if str(source) in shipped else Path(source)
+        try:
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise InputError(
+                f"there is no config file {str(path)!r}; give a path or one of the names {', '.join(shipped)}"
+            ) from None
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+            raise InputError(f"the config {str(path)!r} cannot be read: {reason}") from None
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"the config {str(path)!r} is not TOML: {error}") from None
+        try:
+            return cls.from_dict(table)
+        except InputError as error:
+            raise InputError(f"in the config {str(path)!r}, {error}") from None
+
+    @classmethod
+    def from_dict(cls, table: Mapping[str, Any]) -> Config:
+        """Resolve and check a config given as nested mappings, as TOML reads it.
+
+        Raises
+        ------
+        InputError: an unknown key, a wrong type, a parameter missing, out of range, or both fixed and swept,
+            an empty or repeated grid, or more than four swept parameters.
+        """
+        _known("", table, ("parameters", "grid", "experiment"))
+        fixed, swept = _table(table, "parameters"), _table(table, "grid")
+        _known("parameters.", fixed, NAMES)
+        _known("grid.", swept, NAMES)
+        if "grid" in table and not swept:
+            raise InputError("[grid] is empty; give it 1 to 4 parameters, or leave it out for a single point")
+        if len(swept) > MAX_AXES:
+            raise InputError(
+                f"[grid] sweeps {len(swept)} parameters ({', '.join(swept)}); allowed are 1 to {MAX_AXES}"
+            )
+        for name in NAMES:
+            if name in fixed and name in swept:
+                raise InputError(
+                    f"{name} is swept in [grid] and fixed in [parameters]; it may stand in one of them"
+                )
+            if name not in fixed and name not in swept and name not in OPTIONAL:
+                raise InputError(
+                    f"{name} is missing; give it in [parameters] or [grid], allowed range {RANGES[name]}"
+                )
+        parameters = {name: validated(name, _number(name, fixed[name])) for name in NAMES if name in fixed}
+        if "ridge" not in swept:
+            parameters.setdefault("ridge", 0.0)
+        grid = {name: _axis(name, given) for name, given in swept.items()}
+        experiment = _experiment(_table(table, "experiment")) if "experiment" in table else None
+        return cls(parameters, grid, experiment)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The config as JSON can hold it exactly; equal for two configs that ask for the same points.
+
+        A long axis is told by its number of values, its ends and a hash.
+        """
+        made: dict[str, Any] = {
+            "parameters": {name: _exact(value) for name, value in self.parameters.items()},
+            "grid": {name: _told(axis) for name, axis in self.grid.items()},
+        }
+        if self.experiment is not None:
+            made["experiment"] = asdict(self.experiment) | {"dims": list(self.experiment.dims)}
+        return made
+
+    def __eq__(self, other: object) -> bool:
+        return self.to_dict() == other.to_dict() if isinstance(other, Config) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # arrays do not hash
+
+
+def _known(where: str, table: Mapping[str, Any], allowed: Iterable[str]) -> None:
+    allowed = list(allowed)
+    for key in table:
+        if key not in allowed:
+            near = get_close_matches(key, allowed, n=1, cutoff=0.5)
+            hint = f"did you mean {where}{near[0]}?" if near else f"allowed are {', '.join(allowed)}"
+            raise InputError(f"the key {where}{key} is unknown; {hint}")
+
+
+def _table(table: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = table.get(key, {})
+    if not isinstance(value, Mapping):
+        raise InputError(f"{key} = {value!r} is not a table; write [{key}] and its keys below")
+    return value
+
+
+def _number(what: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"{what} = {value!r} is not a number")
+    return value
+
+
+def _integer(what: str, value: Any, low: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise InputError(f"{what} = {value!r} is not an integer of at least {low}")
+    return value
+
+
+def _axis(name: str, given: Any) -> np.ndarray:
+    """The values of a swept parameter, from a list or a range."""
+    if isinstance(given, Mapping):
+        values = _range(name, given)
+    elif isinstance(given, list):
+        values = np.array([_number(f"{name}[{i}]", value) for i, value in enumerate(given)], np.float64)
+    else:
+        raise InputError(
+            f"grid.{name} = {given!r} is neither a list of values nor a range {{start, stop, num}}"
+        )
+    if values.size == 0:
+        raise InputError(f"grid.{name} is empty; give at least one value in {RANGES[name]}")
+    distinct, counts = np.unique(values, return_counts=True)
+    if distinct.size < values.size:
+        repeated = distinct[np.argmax(counts > 1)]
+        raise InputError(f"grid.{name} holds {repeated:.17g} more than once; its values must differ")
+    return validated(name, values)
+
+
+def _range(name: str, given: Mapping[str, Any]) -> np.ndarray:
+    """`num` values from `start` to `stop`, both exactly included; a single value is `start`."""
+    _known(f"grid.{name}.", given, ("start", "stop", "num", "spacing"))
+    for key in ("start", "stop", "num"):
+        if key not in given:
+            raise InputError(f"grid.{name} has no {key}; a range is {{start, stop, num}}")
+    start = validated(name, _number(f"grid.{name}.start", given["start"]))
+    stop = validated(name, _number(f"grid.{name}.stop", given["stop"]))
+    num = _integer(f"grid.{name}.num", given["num"], 1)
+    spacing = given.get("spacing", "linear")
+    if spacing not in ("linear", "log"):
+        raise InputError(f"grid.{name}.spacing = {spacing!r} is unknown; allowed are 'linear' and 'log'")
+    if np.isinf([start, stop]).any():
+        raise InputError(f"grid.{name} has an infinite end; ranges are finite, lists may hold inf")
+    if spacing == "log" and min(start, stop) <= 0:
+        raise InputError(f"grid.{name} from {start:g} to {stop:g} is a log range; its ends must be positive")
+    values = np.geomspace(start, stop, num) if spacing == "log" else np.linspace(start, stop, num)
+    # Rounding inside geomspace may miss the ends by an ulp.
+    values[-1], values[0] = stop, start
+    return values
+
+
+def _experiment(table: Mapping[str, Any]) -> Experiment:
+    _known("experiment.", table, ("dims", "repeats", "seed"))
+    for key in ("dims", "repeats"):
+        if key not in table:
+            raise InputError(f"experiment.{key} is missing; [experiment] needs dims and repeats")
+    dims = table["dims"]
+    if not isinstance(dims, list) or not dims:
+        raise InputError(f"experiment.dims = {dims!r} is not a list of at least one dimension")
+    sizes = tuple(_integer(f"experiment.dims[{i}]", dim, 1) for i, dim in enumerate(dims))
+    if len(set(sizes)) < len(sizes):
+        raise InputError(f"experiment.dims = {dims!r} holds a dimension more than once")
+    repeats = _integer("experiment.repeats", table["repeats"], 1)
+    return Experiment(sizes, repeats, _integer("experiment.seed", table.get("seed", 0), 0))
+
+
+def _told(axis: np.ndarray) -> Any:
+    """An axis as an attribute of a file holds it, which has room for 64 kB only."""
+    if axis.size <= SPELLED_OUT:
+        return [_exact(value) for value in axis.tolist()]
+    return {
+        "first": _exact(axis[0].item()),
+        "last": _exact(axis[-1].item()),
+        "num": axis.size,
+        "sha256": sha256(axis.astype("<f8").tobytes()).hexdigest(),
+    }
+
+
+def _exact(value: float) -> float | str:
+    """A float as standard JSON holds it, which has no infinity."""
+    return value if np.isfinite(value) else str(value)

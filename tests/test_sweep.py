@@ -1,0 +1,261 @@
+"""Grids, runs over them and the files they leave."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import xarray as xr
+from click.testing import CliRunner
+
+from replica import Parameters, Status, solve
+from replica.cli.main import main
+from replica.exceptions import InputError
+from replica.sweep import Config, Theory, read, run
+from replica.sweep.grid import Grid
+from replica.sweep.runner import LIMIT, Pace
+
+CONFIG = """
+[parameters]
+alpha = 8.0
+gamma = 1.5
+sigma = 0.3
+[grid]
+kappa = [0.3, 0.1, 1.7]
+rho = { start = 0.02, stop = 1.0, num = 40, spacing = "log" }
+"""
+
+
+@dataclass(frozen=True)
+class Product:
+    """A task that multiplies its axes, and raises or reports a failure at some values of the first."""
+
+    axes: Mapping[str, np.ndarray]
+    raises: frozenset[float] = frozenset()
+    diverges: frozenset[float] = frozenset()
+    calls: list[int] = field(default_factory=list)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        return {"task": "product", "config": {}, "equations": "a b"}
+
+    def evaluate(self, values: Mapping[str, np.ndarray]) -> xr.Dataset:
+        first = next(iter(values.values()), np.ones(1))
+        if self.raises & set(first.tolist()):
+            raise ValueError(f"no value at {first.tolist()}")
+        dims, shape = tuple(values), tuple(map(len, values.values()))
+        self.calls.append(math.prod(shape))
+        product = np.ones(shape)
+        for axis in np.meshgrid(*values.values(), indexing="ij"):
+            product = product * axis
+        status = np.full(shape, Status.OK, np.int8)
+        for i, value in enumerate(first.tolist()):
+            if value in self.diverges:
+                status[i], product[i] = Status.NOT_CONVERGED, np.nan
+        return xr.Dataset(
+            {
+                "value": (("half", *dims), np.stack([product, product / 2]), {"long_name": "product"}),
+                "status": (dims, status),
+            },
+            {"half": ["whole", "half"], "scale": 2.0, **values},
+        )
+
+
+def product(*lengths: int, **kinds: frozenset[float]) -> Product:
+    axes = {f"axis_{i}": np.arange(1.0, n + 1) for i, n in enumerate(lengths)}
+    return Product(axes, **kinds)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (7,), (1, 1), (3, 5), (5, 1, 4), (2, 3, 4, 5)])
+@pytest.mark.parametrize("points", [1, 2, 3, 7, 1000])
+def test_boxes_tile_the_grid_in_order(shape: tuple[int, ...], points: int) -> None:
+    grid = Grid(product(*shape).axes)
+    numbers = np.arange(grid.size).reshape(grid.shape)
+    start = 0
+    while start < grid.size:
+        box = grid.box(start, min(grid.size, start + points))
+        assert 0 < box.size <= points
+        assert numbers[box.index].ravel().tolist() == list(range(box.start, box.stop))
+        assert box.shape == numbers[box.index].shape
+        start = box.stop
+
+
+def test_a_pace_grows_stepwise_and_follows_the_clock() -> None:
+    pace = Pace()
+    pace.learn(1, 20.0)
+    assert pace.points == 1
+    pace.learn(1, 0.001)
+    assert pace.points == 16
+    pace.learn(10_000, 2.0)
+    assert pace.points == 5_000
+    pace.learn(LIMIT, 1e-9)
+    assert pace.points == LIMIT
+
+
+@pytest.mark.parametrize("lengths", [(), (1,), (1, 1), (300,), (20, 30), (7, 1, 5), (3, 4, 5, 6)])
+def test_a_store_is_the_evaluation_of_the_whole_grid(lengths: tuple[int, ...], tmp_path: Path) -> None:
+    task = product(*lengths)
+    outcome = run(task, tmp_path / "out.nc")
+    assert outcome.states == {"ok": math.prod(lengths)}
+    assert len(task.calls) > 1 or math.prod(lengths) == 1
+    with read(tmp_path / "out.nc") as stored:
+        xr.testing.assert_equal(stored, task.evaluate(task.axes))
+        assert set(stored.coords) == {*task.axes, "half", "scale"}
+        assert stored["value"].attrs == {"long_name": "product"}
+    assert [path.name for path in tmp_path.iterdir()] == ["out.nc"]
+
+
+def test_every_engine_reads_a_store(tmp_path: Path) -> None:
+    task = product(3, 4, raises=frozenset({2.0}))
+    run(task, tmp_path / "out.nc")
+    with xr.open_dataset(tmp_path / "out.nc", engine="h5netcdf") as one:
+        with xr.open_dataset(tmp_path / "out.nc", engine="netcdf4") as other:
+            xr.testing.assert_identical(one, other)
+        one.to_netcdf(tmp_path / "classic.nc", engine="scipy")
+        with xr.open_dataset(tmp_path / "classic.nc", engine="scipy") as classic:
+            xr.testing.assert_equal(one, classic)
+
+
+def test_points_that_fail_keep_their_reason_and_stop_nothing(tmp_path: Path) -> None:
+    task = product(5, 8, raises=frozenset({2.0}), diverges=frozenset({4.0}))
+    outcome = run(task, tmp_path / "out.nc")
+    assert outcome.states == {"ok": 24, "raised": 8, "not_converged": 8}
+    assert (outcome.points, outcome.failed) == (40, 16)
+    assert outcome.first_failure == {"axis_0": 2.0, "axis_1": 1.0}
+    whole = product(5, 8).evaluate(task.axes)["value"]
+    with read(tmp_path / "out.nc") as stored:
+        reason = stored["reason"].sel(axis_0=2.0).values
+        assert set(reason) == {"ValueError: no value at [2.0]"}
+        assert set(stored["reason"].sel(axis_0=[1.0, 3.0, 4.0, 5.0]).values.ravel()) == {""}
+        good = [1.0, 3.0, 5.0]
+        xr.testing.assert_equal(stored["value"].sel(axis_0=good), whole.sel(axis_0=good))
+        assert np.isnan(stored["value"].sel(axis_0=[2.0, 4.0])).all()
+        meanings = stored["status"].attrs["flag_meanings"].split()
+        flags = dict(zip(meanings, stored["status"].attrs["flag_values"].tolist(), strict=True))
+        assert (stored["status"].sel(axis_0=2.0) == flags["raised"]).all()
+
+
+def test_a_run_of_failures_only_is_stored(tmp_path: Path) -> None:
+    outcome = run(product(3, 2, raises=frozenset({1.0, 2.0, 3.0})), tmp_path / "out.nc")
+    assert outcome.states == {"raised": 6}
+    with read(tmp_path / "out.nc") as stored:
+        assert (stored["reason"] != "").all()
+
+
+def test_coordinates_and_results_are_exact(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(CONFIG)
+    task = Theory(Config.load(config))
+    run(task, tmp_path / "out.nc")
+    rho = np.geomspace(0.02, 1.0, 40)
+    with read(tmp_path / "out.nc") as stored:
+        assert stored["kappa"].values.tolist() == [0.3, 0.1, 1.7]
+        assert stored.sel(kappa=0.3)["rho"].values.tolist() == task.config.grid["rho"].tolist()
+        whole = solve(
+            Parameters.grid(alpha=8, kappa=[0.3, 0.1, 1.7], rho=task.config.grid["rho"], gamma=1.5, sigma=0.3)
+        ).to_dataset()
+        for name in whole.variables.keys() - {"status"}:
+            xr.testing.assert_identical(stored[name], whole[name])
+        assert (stored["status"] == Status.OK).all()
+        assert stored["rho"].values == pytest.approx(rho, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "swept"),
+    [
+        ({"alpha": 8, "gamma": 1.5}, {"kappa": [0.2, 0.7, 3], "rho": [0.02, 0.5, 0.7, 1]}),
+        ({"alpha": 8, "gamma": 0.5}, {"kappa": [0.2, 0.7, 3], "rho": [0.02, 0.5, 0.7, 1]}),
+        ({"rho": 0.4, "kappa": 0.7}, {"alpha": [0.1, 5, 1e5], "gamma": [0.3, 1, 3], "ridge": [0, 1e-9, 0.1]}),
+    ],
+    ids=["closed", "minimum-norm", "mixed"],
+)
+def test_the_theory_at_a_point_depends_on_no_other_point(
+    fixed: dict[str, float], swept: dict[str, list[float]]
+) -> None:
+    # What makes a sweep the same to the last bit, however it was cut into boxes.
+    task = Theory(Config.from_dict({"parameters": fixed | {"sigma": 0.3}, "grid": swept}))
+    grid, whole = Grid(task.axes), task.evaluate(task.axes)
+    for number in range(grid.size):
+        box = grid.box(number, number + 1)
+        point = whole.isel(dict(zip(grid.axes, box.index, strict=True)))
+        xr.testing.assert_identical(task.evaluate(grid.values(box)), point)
+
+
+def test_a_store_says_where_it_comes_from(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text(CONFIG)
+    task = Theory(Config.load(config))
+    run(task, tmp_path / "out.nc")
+    with read(tmp_path / "out.nc") as stored:
+        told = {name: json.loads(value) for name, value in stored.attrs.items()}
+    assert told["config"] == task.config.to_dict()
+    assert told["equations"] == told["fingerprints"]["equations"]
+    assert set(told["fingerprints"]) == {"sweep", "config", "equations"}
+    assert {"replica", "python", "numpy", "scipy", "sympy", "xarray"} <= set(told["versions"])
+    assert told["seeds"] == []
+    assert told["seconds"] > 0
+
+
+def test_outputs_that_cannot_be(tmp_path: Path) -> None:
+    task = product(3)
+    with pytest.raises(InputError, match=r"the folder '.*lost' of the output does not exist"):
+        run(task, tmp_path / "lost" / "out.nc")
+    with pytest.raises(InputError, match="is a folder; give the name of a file"):
+        run(task, tmp_path)
+    (tmp_path / "out.nc").write_text("precious")
+    with pytest.raises(InputError, match=r"out\.nc' exists; give --overwrite"):
+        run(task, tmp_path / "out.nc")
+    assert (tmp_path / "out.nc").read_text() == "precious"
+    assert task.calls == []
+    run(task, tmp_path / "out.nc", overwrite=True)
+    assert read(tmp_path / "out.nc").sizes["axis_0"] == 3
+
+
+def test_read_says_what_a_file_is_not(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no stored result at"):
+        read(tmp_path / "lost.nc")
+    (tmp_path / "text.nc").write_text("text")
+    with pytest.raises(InputError, match="is not a whole NetCDF-4 file"):
+        read(tmp_path / "text.nc")
+    xr.Dataset({"a": 1}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    with pytest.raises(InputError, match="not the result of a sweep"):
+        read(tmp_path / "other.nc")
+
+
+def invoke(*arguments: object) -> Any:
+    return CliRunner().invoke(main, ["sweep", *map(str, arguments)])
+
+
+def test_the_command_stores_a_config(tmp_path: Path) -> None:
+    config, out = tmp_path / "config.toml", tmp_path / "out.nc"
+    config.write_text(CONFIG)
+    done = invoke(config, "-o", out)
+    assert (done.exit_code, done.stdout) == (0, "")
+    assert done.stderr == f"120 points in {out}\n"
+    before = out.read_bytes()
+    again = invoke(config, "-o", out)
+    assert (again.exit_code, out.read_bytes()) == (2, before)
+    assert invoke(config, "-o", out, "--overwrite", "--quiet").output == ""
+
+
+def test_the_command_refuses_in_one_sentence(tmp_path: Path) -> None:
+    done = invoke("phase-diagramm", "-o", tmp_path / "out.nc")
+    assert done.exit_code == 2
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("Error: there is no config file 'phase-diagramm'")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("bad", "code"), [({1.0}, 3), ({1.0, 2.0, 3.0}, 1)])
+def test_the_command_counts_failures(
+    bad: set[float], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("replica.sweep.Theory", lambda _: product(3, 2, raises=frozenset(bad)))
+    done = invoke("phase-diagram", "-o", tmp_path / "out.nc")
+    assert done.exit_code == code
+    assert f"{2 * len(bad)} of 6 points" in done.stderr
+    assert f"({2 * len(bad)} raised), the first at axis_0 = 1.0, axis_1 = 1.0" in done.stderr
