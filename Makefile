@@ -10,8 +10,10 @@ help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
 
 demo: .venv/run  ## solve the phase diagram and draw it into output/
-	@$(BIN)/replica sweep phase-diagram -o output/phase-diagram.nc --overwrite
-	@$(BIN)/replica figure phase-diagram --store output/phase-diagram.nc -o output --format png
+	@mkdir -p output
+	@$(BIN)/replica figure phase-diagram -o output --format png --overwrite >/dev/null
+	@echo "picture  output/phase-diagram.png  TM, IDG and ODG errors over the (kappa, rho) plane, with the line rho = kappa"
+	@echo "numbers  output/phase-diagram.nc   everything behind it, labelled: xarray.open_dataset reads it"
 
 test: .venv/dev  ## lint, types and the test suite
 	@$(MAKE) --no-print-directory lint
