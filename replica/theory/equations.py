@@ -31,6 +31,7 @@ from replica.theory.symbols import (
     u,
     v,
     xi,
+    y,
     z,
 )
 
@@ -71,37 +72,41 @@ def fingerprint() -> str:
 
 @dataclass(frozen=True)
 class Compiled:
-    """The equations as numpy functions of broadcasting arrays; each returns a list."""
+    """The equations as numpy functions of broadcasting arrays; each returns a list.
+
+    y = 1/z is an argument, since z may be 0 where the tasks span the space; y may then be anything finite.
+    """
 
     q_hat: Callable[..., list[Any]]
-    """(xi, eta, rho, 1/kappa, gamma, z, u) -> [q_hat], without cancellation for gamma >= 1."""
+    """(xi, eta, rho, 1/kappa, gamma, z, y, u) -> [q_hat], without cancellation for gamma >= 1."""
     scalar: Callable[..., list[Any]]
-    """(xi, eta, rho, 1/kappa, gamma, ridge, z, u) -> [G]."""
+    """(xi, eta, rho, 1/kappa, gamma, ridge, z, y, u) -> [G]."""
     tangent: Callable[..., list[Any]]
     """The same arguments -> [G, xi dG/dxi]."""
     values: Callable[..., list[Any]]
-    """(xi, q_hat, sigma^2, eta, eta_test, rho, 1/kappa, gamma, z, u) -> all of `results`, in order."""
+    """(xi, q_hat, sigma^2, eta, eta_test, rho, 1/kappa, gamma, z, y, u) -> all of `results`, in order."""
     residuals: Callable[..., list[Any]]
-    """(q, m, X, q_hat, mu, v, sigma^2, eta, rho, 1/kappa, gamma, z, u) -> six signed relative residuals."""
+    """(q, m, X, q_hat, mu, v, sigma^2, eta, rho, 1/kappa, gamma, z, y, u) -> six signed residuals."""
 
 
 @cache
 def compiled_equations() -> Compiled:
     """Derive and compile; the first call takes a fraction of a second."""
+    averages = {symbol: value for symbol, value in definitions.items() if symbol is not y}
     equation, slope = saddle.scalar_equation()
-    scalar = (xi, eta, rho, inverse_kappa, gamma, ridge, z, u)
+    scalar = (xi, eta, rho, inverse_kappa, gamma, ridge, z, y, u)
     regular = (q, m, saddle.chi_regular, q_hat, saddle.m_hat_regular, v)
     explicit = spectrum.lowered(saddle.reduction().explicit[q_hat])
     return Compiled(
-        q_hat=compiled((xi, eta, rho, inverse_kappa, gamma, z, u), [explicit], definitions),
-        scalar=compiled(scalar, [equation], definitions),
-        tangent=compiled(scalar, [equation, slope], definitions),
+        q_hat=compiled((xi, eta, rho, inverse_kappa, gamma, z, y, u), [explicit], averages),
+        scalar=compiled(scalar, [equation], averages),
+        tangent=compiled(scalar, [equation, slope], averages),
         values=compiled(
-            (xi, q_hat, noise, eta, eta_test, rho, inverse_kappa, gamma, z, u),
+            (xi, q_hat, noise, eta, eta_test, rho, inverse_kappa, gamma, z, y, u),
             results().values(),
-            definitions | {v: level()},
+            averages | {v: level()},
         ),
         residuals=compiled(
-            (*regular, noise, eta, rho, inverse_kappa, gamma, z, u), saddle.relative_residuals(), definitions
+            (*regular, noise, eta, rho, inverse_kappa, gamma, z, y, u), saddle.relative_residuals(), averages
         ),
     )

@@ -16,7 +16,7 @@ from replica.engine.action import Average
 from replica.parameters import Protocol
 from replica.theory.saddle import gain, spread
 from replica.theory.spectrum import gain_spread
-from replica.theory.symbols import eta_test, noise, off_range, rho, s, s_range, v, z
+from replica.theory.symbols import eta_test, noise, off_range, rho, s, s_range, v, y, z
 
 PARTS = ("algorithmic", "memorization", "structural")
 
@@ -68,7 +68,7 @@ def decomposition(protocol: Protocol) -> dict[str, sp.Expr]:
         return parts | {"memorization": rest}
     lost = Average((z / (s_range + z)), s_range) ** 2
     kept = signal_gain() ** 2
-    off = v * off_range * spread.subs(s, 0)
+    off = v * off_range * spread.subs(s, 0).subs(z, 1 / y)
     on_range = gain_spread + v * over_tasks(Protocol.IDG, spread)
     if protocol is Protocol.IDG:
         return {

@@ -20,9 +20,6 @@ RESIDUAL_BOUND = 1e-10
 _BLOCK = 8192
 """Points solved at a time, so that the intermediate arrays stay in the cache."""
 
-_TINY = 1e-150
-"""Stands for z = 0, which happens only where tasks span the space; its square is still a normal number."""
-
 
 def solve(parameters: Parameters) -> Solution:
     """Solve the saddle point at every point of a grid, with errors, their parts and the law of predictions.
@@ -95,13 +92,11 @@ def _solve_block(point: _Point, rows: dict[str, np.ndarray], status: np.ndarray)
         else:
             chosen = (np.broadcast_to(array, status.shape)[unknown] for array in given)
             xi[unknown], status[unknown] = _effective_ridge(*chosen)
-    z = eta + xi
-    z = np.where(z == 0, _TINY, z)
-    u = resolvent_inverse(z, inverse_kappa, distance)
-    (above,) = equations.q_hat(xi, eta, rho, inverse_kappa, gamma, z, u)
+    z, y, u = _resolvents(eta + xi, inverse_kappa, distance)
+    (above,) = equations.q_hat(xi, eta, rho, inverse_kappa, gamma, z, y, u)
     q_hat = np.where(gamma >= 1, above, gamma * ridge / xi)
 
-    values = equations.values(xi, q_hat, noise, eta, eta_test, rho, inverse_kappa, gamma, z, u)
+    values = equations.values(xi, q_hat, noise, eta, eta_test, rho, inverse_kappa, gamma, z, y, u)
     for name, value in zip(results(), values, strict=True):
         rows[name][...] = value
     rows["effective_ridge"][...] = xi
@@ -126,8 +121,7 @@ def _effective_ridge(eta: Any, kappa: Any, rho: Any, gamma: Any, ridge: Any) -> 
     def arguments(
         xi: Any, eta: Any, rho: Any, inverse_kappa: Any, distance: Any, *rest: Any
     ) -> tuple[Any, ...]:
-        z = eta + xi
-        return xi, eta, rho, inverse_kappa, *rest, z, resolvent_inverse(z, inverse_kappa, distance)
+        return xi, eta, rho, inverse_kappa, *rest, *_resolvents(eta + xi, inverse_kappa, distance)
 
     def tangent(*given: Any) -> tuple[Any, Any]:
         value, slope = equations.tangent(*arguments(*given))
@@ -139,6 +133,11 @@ def _effective_ridge(eta: Any, kappa: Any, rho: Any, gamma: Any, ridge: Any) -> 
     given = (eta, rho, inverse_kappa, distance, gamma, ridge)
     low, high = tighten(tangent, *_bracket(eta, kappa, rho, gamma, ridge), given)
     return find_root(scalar, low, high, given)
+
+
+def _resolvents(z: Any, inverse_kappa: Any, distance: Any) -> tuple[Any, Any, Any]:
+    """z, y = 1/z and u = 1/f(z). Where z = 0 nothing lies off range(P), and 0 stands for y."""
+    return z, np.where(z == 0, 0.0, 1.0 / z), resolvent_inverse(z, inverse_kappa, distance)
 
 
 def _bracket(eta: Any, kappa: Any, rho: Any, gamma: Any, ridge: Any) -> tuple[Any, Any]:
@@ -179,16 +178,14 @@ def _residual(
     # The minimum-norm solution sends q_hat to 0: judge its conditions in the variables that stay regular.
     singular = q_hat == 0
     xi = np.where(singular, rows["effective_ridge"], gamma * ridge / q_hat)
-    z = eta + xi
-    z = np.where(z == 0, _TINY, z)
+    z, y, u = _resolvents(eta + xi, inverse_kappa, distance)
     regular = (
         np.where(singular, gamma, chi * q_hat),
         q_hat,
         np.where(singular, 1.0, m_hat / q_hat),
         np.where(singular, rows["noise_level"], chi_hat / (q_hat * q_hat)),
     )
-    u = resolvent_inverse(z, inverse_kappa, distance)
-    residuals = compiled_equations().residuals(q, m, *regular, noise, eta, rho, inverse_kappa, gamma, z, u)
+    residuals = compiled_equations().residuals(q, m, *regular, noise, eta, rho, inverse_kappa, gamma, z, y, u)
     worst = np.zeros(q.shape)
     for residual in residuals:
         np.maximum(worst, np.abs(residual), out=worst)

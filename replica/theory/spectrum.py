@@ -20,7 +20,7 @@ import sympy as sp
 
 from replica.engine.action import Average
 from replica.theory.symbols import inverse_kappa as ik
-from replica.theory.symbols import n, off_range, rho, s_range, t, u, z
+from replica.theory.symbols import n, off_range, rho, s_range, t, u, y, z
 
 _POSITIVE = {
     (0, 1): 1 / u,
@@ -83,7 +83,7 @@ def _value(integrand: sp.Expr, variable: sp.Symbol) -> sp.Expr:
     on_range = sum(c * range_average(power, order) for power, c in terms)
     if variable == s_range:
         return on_range
-    return rho * on_range + off_range * sum(c / z**order for power, c in terms if power == 0)
+    return rho * on_range + off_range * sum(c * y**order for power, c in terms if power == 0)
 
 
 def gap(kappa: Any, rho: Any) -> Any:

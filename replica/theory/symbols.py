@@ -27,6 +27,8 @@ z = sp.Symbol("z", positive=True)
 """Argument of the resolvent, eta + xi."""
 u, t, n = sp.symbols("u t n", positive=True)
 """1/f(z), the renormalized eigenvalue u - z, and n = u^2 + z/kappa."""
+y = sp.Symbol("y", nonnegative=True)
+"""1/z, the resolvent off range(P)."""
 off_range = sp.Symbol("rho_off", nonnegative=True)
 """1 - rho, the weight of the directions off range(P)."""
 excess = sp.Symbol("gamma_excess", real=True)
@@ -35,6 +37,7 @@ excess = sp.Symbol("gamma_excess", real=True)
 definitions = {
     t: u / (rho * (inverse_kappa + u)),
     n: u**2 + z * inverse_kappa,
+    y: 1 / z,
     off_range: 1 - rho,
     excess: gamma - 1,
 }

@@ -102,7 +102,7 @@ def test_the_residual_sees_each_variable(wrong: int) -> None:
     inverse = spectrum.resolvent_inverse(at, 1 / 0.8, spectrum.gap(0.8, 0.5))
 
     def residual(values: list[float]) -> float:
-        return max(abs(r) for r in compiled_equations().residuals(*values, *law, at, inverse))
+        return max(abs(r) for r in compiled_equations().residuals(*values, *law, at, 1 / at, inverse))
 
     assert residual(regular) < 1e-15
     regular[wrong] *= 1 + 1e-6
