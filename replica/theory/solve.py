@@ -82,9 +82,10 @@ def _solve_block(point: _Point, rows: dict[str, np.ndarray], status: np.ndarray)
     eta, eta_test = (1.0 + noise) / alpha, (1.0 + noise) / alpha_test
     inverse_kappa, distance = 1.0 / kappa, gap(kappa, rho)
 
-    xi = np.zeros(status.shape)
     status[...] = _regime(point)
-    unknown = (status == Status.OK) & ((ridge > 0) | (gamma < 1))
+    exact = (ridge == 0) & (np.isinf(alpha) | (gamma > 1))
+    xi = np.where(exact & (gamma < 1), _spanned(kappa, rho, gamma), np.zeros(status.shape))
+    unknown = (status == Status.OK) & ~exact
     if unknown.any():
         given = (eta, kappa, rho, gamma, ridge)
         if unknown.all():
@@ -145,8 +146,6 @@ def _bracket(eta: Any, kappa: Any, rho: Any, gamma: Any, ridge: Any) -> tuple[An
 
     The mean of s is 1, so 1/(1 + z) <= <1/(s + z)> <= 1/z (Jensen). Either bound turns the scalar equation
     into gamma xi^2 + ((gamma - 1) c - gamma ridge) xi - gamma ridge c = 0 with c = 1 + eta or c = eta.
-    As q_hat is positive, also gamma >= <s/(s + z)> = 1/(1/kappa + u), which bounds z where
-    gamma < min(kappa, rho) and is attained at eta = ridge = 0.
     """
 
     def root(c: Any) -> Any:
@@ -154,11 +153,18 @@ def _bracket(eta: Any, kappa: Any, rho: Any, gamma: Any, ridge: Any) -> tuple[An
         size = np.abs(linear) + np.sqrt(linear * linear + 4.0 * gamma * gamma * ridge * c)
         return np.where(linear <= 0, size / (2.0 * gamma), 2.0 * gamma * ridge * c / size)
 
-    below_kappa = np.where(np.isfinite(kappa), 1.0 - gamma / kappa, 1.0)
-    spanned = np.where(
-        (below_kappa > 0) & (gamma < rho), below_kappa * (rho - gamma) / (gamma * rho) - eta, 0.0
-    )
-    return np.maximum(root(eta), spanned), root(1.0 + eta)
+    return np.maximum(root(eta), _spanned(kappa, rho, gamma) - eta), root(1.0 + eta)
+
+
+def _spanned(kappa: Any, rho: Any, gamma: Any) -> Any:
+    """A bound on z from below, which is the effective ridge itself at alpha = inf and ridge = 0.
+
+    As q_hat is not negative, gamma >= <s/(s + z)> = 1/(1/kappa + u). The bound is positive where
+    gamma < min(kappa, rho); elsewhere 0 is returned.
+    """
+    finite = np.isfinite(kappa)
+    share = np.where(finite, (np.where(finite, kappa, 1.0) - gamma) / np.where(finite, kappa, 1.0), 1.0)
+    return np.maximum(share, 0.0) * np.maximum(rho - gamma, 0.0) / (gamma * rho)
 
 
 def _residual(

@@ -244,3 +244,22 @@ def test_representations_are_short() -> None:
     assert repr(many) == "<Solution 2 (kappa): 2 ok>"
     with pytest.raises(ValueError, match="no single point"):
         many.to_dict()
+
+
+@pytest.mark.parametrize("kappa", [0.6, 5.0, np.inf])
+def test_infinite_context_without_ridge_is_explicit_up_to_its_threshold(kappa: float) -> None:
+    """xi = (kappa - gamma)(rho - gamma)/(gamma kappa rho), met by the root at long contexts."""
+    rho = 0.6
+    for gamma in (0.2, 0.5, 0.6 * (1 - 1e-9)):
+        point = POINT | {"kappa": kappa, "rho": rho, "gamma": gamma}
+        limit = solve(Parameters(**point | {"alpha": np.inf}))
+        share = 1.0 if np.isinf(kappa) else (kappa - gamma) / kappa
+        assert limit.status == Status.OK
+        assert limit.effective_ridge == pytest.approx(share * (rho - gamma) / (gamma * rho), rel=1e-15)
+    point |= {"gamma": 0.2}
+    near, nearer = (
+        solve(Parameters(**point | {"alpha": alpha})).effective_ridge
+        - solve(Parameters(**point | {"alpha": np.inf})).effective_ridge
+        for alpha in (1e5, 1e7)
+    )
+    assert nearer / near == pytest.approx(1e-2, rel=1e-3)
