@@ -1,0 +1,345 @@
+"""Repeated finite-size experiments: errors with their standard errors, never a number that did not converge."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import effective_n_jobs
+from threadpoolctl import threadpool_limits
+from tqdm import tqdm
+
+from replica.exceptions import InputError, NumericalError
+from replica.parameters import PROTOCOLS, Parameters, Protocol
+from replica.simulation import memory
+from replica.simulation.design import Design
+from replica.simulation.least_squares import minimise
+from replica.simulation.population import PARTS, decompose, population_error, task_moments
+from replica.simulation.rows import Rows
+from replica.simulation.sampling import draw_prompts, draw_tasks
+from replica.simulation.sizes import Sizes, checked_integer, entropy
+
+DIFFERENCES = {
+    "IDG-TM": (Protocol.IDG, Protocol.TM),
+    "ODG-IDG": (Protocol.ODG, Protocol.IDG),
+}
+"""Paired differences: the protocols of one repeat share their W."""
+SHARED_ROWS_DIM = 128
+"""From this dimension on all threads work on one repeat; below, where a pass is short, on one repeat each."""
+
+
+class Estimate(NamedTuple):
+    """A mean over repeats.
+
+    Parameters
+    ----------
+    mean: NaN where n = 0.
+    stderr: standard error of the mean; NaN where n < 2.
+    n: number of repeats that count.
+    """
+
+    mean: float
+    stderr: float
+    n: int
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> Estimate:
+        """Over the values that are not NaN."""
+        kept = values[~np.isnan(values)]
+        n = len(kept)
+        return cls(
+            float(np.mean(kept)) if n else math.nan,
+            float(np.std(kept, ddof=1) / math.sqrt(n)) if n > 1 else math.nan,
+            n,
+        )
+
+
+class Failure(NamedTuple):
+    """A repeat that gave no number.
+
+    Parameters
+    ----------
+    repeat: its index.
+    seed: the integers of its `numpy.random.SeedSequence`.
+    reason: what went wrong and what to try.
+    """
+
+    repeat: int
+    seed: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """What `simulate` returns. Arrays have one entry per repeat, NaN where the repeat failed.
+
+    Parameters
+    ----------
+    parameters: the point as asked for.
+    realized: the point that the integers make; theory is to be compared there.
+    dim, repeats, seed: as asked for.
+    status: "ok", "not_converged" where no repeat succeeded, or "interpolation_threshold" (ridge = 0 and
+        M = D^2, where errors have no mean; not run).
+    errors: {protocol: (repeats,)}, population errors, label noise included.
+    training_error: (repeats,), mean squared error on the pre-training prompts.
+    decomposition: {protocol: {part: (repeats,)}}, or None where no gain was given.
+    iterations, residual: (repeats,), of the least-squares fits.
+    failures: the repeats that failed.
+    """
+
+    parameters: Parameters
+    realized: Parameters
+    dim: int
+    repeats: int
+    seed: int
+    status: str
+    errors: Mapping[Protocol, np.ndarray]
+    training_error: np.ndarray
+    decomposition: Mapping[Protocol, Mapping[str, np.ndarray]] | None
+    iterations: np.ndarray
+    residual: np.ndarray
+    failures: tuple[Failure, ...]
+
+    @property
+    def means(self) -> dict[Protocol, Estimate]:
+        """The error of each protocol."""
+        return {protocol: Estimate.of(values) for protocol, values in self.errors.items()}
+
+    @property
+    def differences(self) -> dict[str, Estimate]:
+        """Differences of errors between protocols, paired by repeat."""
+        return {
+            name: Estimate.of(self.errors[more] - self.errors[less])
+            for name, (more, less) in DIFFERENCES.items()
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and mappings, as `replica simulate --format json` prints them."""
+        report = {
+            "parameters": dict(self.parameters.items()),
+            "realized": dict(self.realized.items()),
+            "dim": self.dim,
+            "seed": self.seed,
+            "repeats": self.repeats,
+            "status": self.status,
+            "n_failed": len(self.failures),
+            "failures": [failure._asdict() for failure in self.failures],
+            "errors": {protocol: mean._asdict() for protocol, mean in self.means.items()},
+            "differences": {name: mean._asdict() for name, mean in self.differences.items()},
+            "training_error": Estimate.of(self.training_error)._asdict(),
+        }
+        if self.decomposition is not None:
+            report["decomposition"] = {
+                protocol: {part: Estimate.of(values)._asdict() for part, values in parts.items()}
+                for protocol, parts in self.decomposition.items()
+            }
+        for name, values in (("iterations", self.iterations), ("residual", self.residual)):
+            kept = values[~np.isnan(values)]
+            report[name] = {
+                "mean": float(np.mean(kept)) if len(kept) else math.nan,
+                "max": float(np.max(kept)) if len(kept) else math.nan,
+            }
+        return report
+
+    def __repr__(self) -> str:
+        means = ", ".join(
+            f"{protocol} {mean.mean:.4g} +- {mean.stderr:.1g}" for protocol, mean in self.means.items()
+        )
+        return f"Experiment(dim={self.dim}, {self.status}, {means}, n={self.repeats - len(self.failures)})"
+
+
+class _Outcome(NamedTuple):
+    """One repeat: the numbers of `Experiment`, flat."""
+
+    errors: dict[Protocol, float]
+    training_error: float
+    decomposition: dict[Protocol, dict[str, float]] | None
+    iterations: int
+    residual: float
+
+
+def simulate(
+    params: Parameters,
+    dim: int,
+    repeats: int,
+    seed: int,
+    *,
+    n_jobs: int = -1,
+    rtol: float = 1e-8,
+    gain: float | None = None,
+    progress: bool = False,
+) -> Experiment:
+    """Train linear attention `repeats` times on random prompts in dimension `dim` and average its errors.
+
+    Ratios times powers of D are rounded to integers, and the ratios that these make are returned. Everything
+    but the least-squares fit is exact at this D: context estimates follow their exact law, and errors are
+    expectations over fresh prompts (arXiv:2510.04548, set-up), so that the spread over repeats is that of the
+    pre-training set alone.
+
+    Parameters
+    ----------
+    params: one point; alpha and kappa finite, and at least half a task, rank and demonstration in `dim`.
+    dim: D >= 2.
+    repeats: >= 1; one repeat has no standard error.
+    seed: >= 0. Each repeat draws from `SeedSequence([seed, dim, repeat, hash of params])`.
+    n_jobs: threads, negative counted from the number of cores as joblib does. Numbers do not depend on it.
+    rtol: largest relative residual of a fit, in (0, 0.01].
+    gain: where given, errors are decomposed about `gain` times the projector onto the task family.
+    progress: show a bar on stderr.
+
+    Returns
+    -------
+    `Experiment`. Repeats that reach no residual of `rtol` are kept out of the means and listed.
+
+    Raises
+    ------
+    InputError: a value outside its range, or more memory needed than there is.
+
+    Examples
+    --------
+    >>> params = Parameters(alpha=2, kappa=1.5, rho=0.9, gamma=1.5, sigma=0.3)
+    >>> simulate(params, dim=20, repeats=4, seed=0)
+    """
+    sizes = Sizes.of(params, dim)
+    repeats = checked_integer("repeats", repeats, 1)
+    seed = checked_integer("seed", seed, 0)
+    jobs = _jobs(n_jobs)
+    if not 0 < rtol <= 0.01:
+        raise InputError(f"rtol = {rtol!r} is outside the allowed range (0, 0.01]")
+    if gain is not None and not math.isfinite(gain):
+        raise InputError(f"gain = {gain!r} is outside the allowed range (-inf, inf)")
+
+    outcomes: list[_Outcome | Failure]
+    at_threshold = params.ridge == 0 and sizes.prompts == sizes.dim**2
+    if at_threshold:
+        outcomes = []
+    else:
+        workers = 1 if sizes.dim >= SHARED_ROWS_DIM else min(jobs, repeats)
+        threads = jobs // workers
+        memory.check(sizes, workers, threads)
+        stop = threading.Event()
+
+        def run(repeat: int) -> _Outcome | Failure:
+            words = entropy(params, sizes.dim, repeat, seed)
+            try:
+                with Rows(sizes.prompts, threads, stop) as rows:
+                    return _repeat(params, sizes, np.random.SeedSequence(words), rows, rtol, gain)
+            except NumericalError as error:
+                return Failure(repeat, words, str(error))
+
+        with threadpool_limits(limits=1, user_api="blas"):
+            outcomes = _map(run, repeats, workers, stop, progress)
+    return _experiment(params, sizes, repeats, seed, at_threshold, outcomes, gain is not None)
+
+
+def _jobs(n_jobs: int) -> int:
+    if checked_integer("n_jobs", n_jobs, -(2**31)) == 0:
+        raise InputError("n_jobs = 0 is outside the allowed range: positive, or negative to count from all cores")
+    return int(effective_n_jobs(n_jobs))
+
+
+def _map(
+    run: Callable[[int], _Outcome | Failure],
+    repeats: int,
+    workers: int,
+    stop: threading.Event,
+    progress: bool,
+) -> list[_Outcome | Failure]:
+    """`run` of every repeat, in their order; an interrupt of this thread stops all others."""
+    # disable=None draws the bar on a terminal only.
+    with tqdm(total=repeats, unit="repeat", leave=False, disable=None if progress else True) as bar:
+        if workers == 1:
+            outcomes = []
+            for repeat in range(repeats):
+                outcomes.append(run(repeat))
+                bar.update()
+            return outcomes
+        with ThreadPoolExecutor(workers, "repeats") as pool:
+            futures = [pool.submit(run, repeat) for repeat in range(repeats)]
+            try:
+                for future in as_completed(futures):
+                    future.result()
+                    bar.update()
+            except BaseException:
+                stop.set()
+                pool.shutdown(cancel_futures=True)
+                raise
+            return [future.result() for future in futures]
+
+
+def _repeat(
+    params: Parameters,
+    sizes: Sizes,
+    seeds: np.random.SeedSequence,
+    rows: Rows,
+    rtol: float,
+    gain: float | None,
+) -> _Outcome:
+    # Values beyond float64 become a failure with a message below, not a warning.
+    with np.errstate(over="ignore", invalid="ignore"):
+        for_tasks, for_prompts = seeds.spawn(2)
+        tasks = draw_tasks(sizes, np.random.default_rng(for_tasks))
+        prompts = draw_prompts(tasks, sizes, params.sigma, for_prompts, rows)
+        design = Design(prompts.queries, prompts.estimates, rows)
+        fit = minimise(design, prompts.labels, params.ridge, rtol)
+        moments = task_moments(tasks)
+        errors = {
+            protocol: population_error(fit.W, moment, sizes.length_test, params.sigma)
+            for protocol, moment in moments.items()
+        }
+        training_error = float(np.mean((prompts.labels - design.forward(fit.W)) ** 2))
+        if not np.all(np.isfinite([*errors.values(), training_error])):
+            raise NumericalError("the errors leave the range of float64; try a smaller sigma")
+        parts = None
+        if gain is not None:
+            projector = tasks.basis @ tasks.basis.T
+            parts = decompose(fit.W, projector, gain, moments, sizes.length_test, params.sigma)
+    return _Outcome(errors, training_error, parts, fit.iterations, fit.residual)
+
+
+def _experiment(
+    params: Parameters,
+    sizes: Sizes,
+    repeats: int,
+    seed: int,
+    at_threshold: bool,
+    outcomes: list[_Outcome | Failure],
+    decomposed: bool,
+) -> Experiment:
+    failures = tuple(outcome for outcome in outcomes if isinstance(outcome, Failure))
+    done = {
+        repeat: outcome for repeat, outcome in enumerate(outcomes) if isinstance(outcome, _Outcome)
+    }
+
+    def column(value: Callable[[_Outcome], float]) -> np.ndarray:
+        values = np.full(repeats, np.nan)
+        for repeat, outcome in done.items():
+            values[repeat] = value(outcome)
+        return values
+
+    return Experiment(
+        parameters=params,
+        realized=sizes.realized(params),
+        dim=sizes.dim,
+        repeats=repeats,
+        seed=seed,
+        status="interpolation_threshold" if at_threshold else "ok" if done else "not_converged",
+        errors={protocol: column(lambda outcome, p=protocol: outcome.errors[p]) for protocol in PROTOCOLS},
+        training_error=column(lambda outcome: outcome.training_error),
+        decomposition={
+            protocol: {
+                part: column(lambda outcome, p=protocol, q=part: outcome.decomposition[p][q]) for part in PARTS
+            }
+            for protocol in PROTOCOLS
+        }
+        if decomposed
+        else None,
+        iterations=column(lambda outcome: outcome.iterations),
+        residual=column(lambda outcome: outcome.residual),
+        failures=failures,
+    )
