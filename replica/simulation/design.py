@@ -10,8 +10,8 @@ from replica.simulation.rows import Rows
 class Design:
     """Phi, which takes a matrix W to the predictions `x_mu^T W what_mu`, and its products.
 
-    `(Phi W)_mu = x_mu^T W what_mu` and `Phi^T a = sum_mu a_mu x_mu what_mu^T`; each costs one M x D x D product
-    of matrices.
+    `(Phi W)_mu = x_mu^T W what_mu` and `Phi^T a = sum_mu a_mu x_mu what_mu^T`; each costs one product of an
+    M x D and a D x D matrix, or of as many numbers.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Repeated finite-size experiments: errors with their standard errors, never a number that did not converge."""
+"""Repeated finite-size experiments: errors with standard errors, never a number that did not converge."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ DIFFERENCES = {
 """Paired differences: the protocols of one repeat share their W."""
 SHARED_ROWS_DIM = 128
 """From this dimension on all threads work on one repeat; below, where a pass is short, on one repeat each."""
+
+_Numbers = dict[str, float]
+"""What one repeat gives, by name; the parts are `protocol.part`."""
 
 
 class Estimate(NamedTuple):
@@ -153,16 +156,6 @@ class Experiment:
         return f"Experiment(dim={self.dim}, {self.status}, {means}, n={self.repeats - len(self.failures)})"
 
 
-class _Outcome(NamedTuple):
-    """One repeat: the numbers of `Experiment`, flat."""
-
-    errors: dict[Protocol, float]
-    training_error: float
-    decomposition: dict[Protocol, dict[str, float]] | None
-    iterations: int
-    residual: float
-
-
 def simulate(
     params: Parameters,
     dim: int,
@@ -204,6 +197,7 @@ def simulate(
     --------
     >>> params = Parameters(alpha=2, kappa=1.5, rho=0.9, gamma=1.5, sigma=0.3)
     >>> simulate(params, dim=20, repeats=4, seed=0)
+    Experiment(dim=20, ok, TM 1.257 +- 0.07, IDG 1.687 +- 0.2, ODG 1.868 +- 0.2, n=4)
     """
     sizes = Sizes.of(params, dim)
     repeats = checked_integer("repeats", repeats, 1)
@@ -214,7 +208,7 @@ def simulate(
     if gain is not None and not math.isfinite(gain):
         raise InputError(f"gain = {gain!r} is outside the allowed range (-inf, inf)")
 
-    outcomes: list[_Outcome | Failure]
+    outcomes: list[_Numbers | Failure]
     at_threshold = params.ridge == 0 and sizes.prompts == sizes.dim**2
     if at_threshold:
         outcomes = []
@@ -224,7 +218,7 @@ def simulate(
         memory.check(sizes, workers, threads)
         stop = threading.Event()
 
-        def run(repeat: int) -> _Outcome | Failure:
+        def run(repeat: int) -> _Numbers | Failure:
             words = entropy(params, sizes.dim, repeat, seed)
             try:
                 with Rows(sizes.prompts, threads, stop) as rows:
@@ -239,17 +233,19 @@ def simulate(
 
 def _jobs(n_jobs: int) -> int:
     if checked_integer("n_jobs", n_jobs, -(2**31)) == 0:
-        raise InputError("n_jobs = 0 is outside the allowed range: positive, or negative to count from all cores")
+        raise InputError(
+            "n_jobs = 0 is outside the allowed range: positive, or negative, counted from all cores"
+        )
     return int(effective_n_jobs(n_jobs))
 
 
 def _map(
-    run: Callable[[int], _Outcome | Failure],
+    run: Callable[[int], _Numbers | Failure],
     repeats: int,
     workers: int,
     stop: threading.Event,
     progress: bool,
-) -> list[_Outcome | Failure]:
+) -> list[_Numbers | Failure]:
     """`run` of every repeat, in their order; an interrupt of this thread stops all others."""
     # disable=None draws the bar on a terminal only.
     with tqdm(total=repeats, unit="repeat", leave=False, disable=None if progress else True) as bar:
@@ -279,7 +275,7 @@ def _repeat(
     rows: Rows,
     rtol: float,
     gain: float | None,
-) -> _Outcome:
+) -> _Numbers:
     # Values beyond float64 become a failure with a message below, not a warning.
     with np.errstate(over="ignore", invalid="ignore"):
         for_tasks, for_prompts = seeds.spawn(2)
@@ -287,19 +283,21 @@ def _repeat(
         prompts = draw_prompts(tasks, sizes, params.sigma, for_prompts, rows)
         design = Design(prompts.queries, prompts.estimates, rows)
         fit = minimise(design, prompts.labels, params.ridge, rtol)
-        moments = task_moments(tasks)
-        errors = {
-            protocol: population_error(fit.W, moment, sizes.length_test, params.sigma)
-            for protocol, moment in moments.items()
+        misses = prompts.labels - design.forward(fit.W)
+        numbers = {
+            "iterations": fit.iterations,
+            "residual": fit.residual,
+            "training_error": float(np.mean(misses * misses)),
         }
-        training_error = float(np.mean((prompts.labels - design.forward(fit.W)) ** 2))
-        if not np.all(np.isfinite([*errors.values(), training_error])):
-            raise NumericalError("the errors leave the range of float64; try a smaller sigma")
-        parts = None
-        if gain is not None:
-            projector = tasks.basis @ tasks.basis.T
-            parts = decompose(fit.W, projector, gain, moments, sizes.length_test, params.sigma)
-    return _Outcome(errors, training_error, parts, fit.iterations, fit.residual)
+        for protocol, moment in task_moments(tasks).items():
+            numbers[protocol] = population_error(fit.W, moment, sizes.length_test, params.sigma)
+            if gain is not None:
+                projector = tasks.basis @ tasks.basis.T
+                parts = decompose(protocol, fit.W, projector, gain, moment, sizes.length_test, params.sigma)
+                numbers |= {f"{protocol}.{part}": value for part, value in parts.items()}
+    if not np.all(np.isfinite(list(numbers.values()))):
+        raise NumericalError("the errors leave the range of float64; try a smaller sigma")
+    return numbers
 
 
 def _experiment(
@@ -308,20 +306,20 @@ def _experiment(
     repeats: int,
     seed: int,
     at_threshold: bool,
-    outcomes: list[_Outcome | Failure],
+    outcomes: list[_Numbers | Failure],
     decomposed: bool,
 ) -> Experiment:
     failures = tuple(outcome for outcome in outcomes if isinstance(outcome, Failure))
-    done = {
-        repeat: outcome for repeat, outcome in enumerate(outcomes) if isinstance(outcome, _Outcome)
-    }
+    done = {repeat: numbers for repeat, numbers in enumerate(outcomes) if isinstance(numbers, dict)}
 
-    def column(value: Callable[[_Outcome], float]) -> np.ndarray:
-        values = np.full(repeats, np.nan)
-        for repeat, outcome in done.items():
-            values[repeat] = value(outcome)
-        return values
+    def column(name: str) -> np.ndarray:
+        return np.array([done[repeat][name] if repeat in done else np.nan for repeat in range(repeats)])
 
+    decomposition = None
+    if decomposed:
+        decomposition = {
+            protocol: {part: column(f"{protocol}.{part}") for part in PARTS} for protocol in PROTOCOLS
+        }
     return Experiment(
         parameters=params,
         realized=sizes.realized(params),
@@ -329,17 +327,10 @@ def _experiment(
         repeats=repeats,
         seed=seed,
         status="interpolation_threshold" if at_threshold else "ok" if done else "not_converged",
-        errors={protocol: column(lambda outcome, p=protocol: outcome.errors[p]) for protocol in PROTOCOLS},
-        training_error=column(lambda outcome: outcome.training_error),
-        decomposition={
-            protocol: {
-                part: column(lambda outcome, p=protocol, q=part: outcome.decomposition[p][q]) for part in PARTS
-            }
-            for protocol in PROTOCOLS
-        }
-        if decomposed
-        else None,
-        iterations=column(lambda outcome: outcome.iterations),
-        residual=column(lambda outcome: outcome.residual),
+        errors={protocol: column(protocol) for protocol in PROTOCOLS},
+        training_error=column("training_error"),
+        decomposition=decomposition,
+        iterations=column("iterations"),
+        residual=column("residual"),
         failures=failures,
     )

@@ -42,13 +42,13 @@ def minimise(design: Design, labels: np.ndarray, ridge: float, rtol: float = 1e-
 
     Three roads, each by SciPy:
 
-    - *primal* (gamma > 1, or a ridge that counts): conjugate gradients on
+    - *primal* (gamma >= 1, or a ridge that counts): conjugate gradients on
       `(D/M) Phi^T Phi + ridge` in the variable `V = W (C + xi)^{1/2}`, where C is the sample second moment of
       the context estimates and xi the effective ridge, which solves
-      `ridge = xi (1 - tr C (C + xi)^-1 / gamma)`. The condition number then depends on gamma alone (about 90
-      steps to 1e-8 at gamma = 1.5).
-    - *dual* (else): `W = Phi^T a` with `(K + M ridge / D) a = y`, `K = Phi Phi^T`. It lies in the row space by
-      construction, hence is the minimum-norm solution in the norm of the loss, which an iteration in V is not.
+      `ridge = xi (1 - tr C (C + xi)^-1 / gamma)`. At gamma > 1 the condition number then depends on gamma
+      alone (about 90 steps to 1e-8 at gamma = 1.5).
+    - *dual* (else): `W = Phi^T a` with `(K + M ridge / D) a = y`, `K = Phi Phi^T`. Such a W lies in the row
+      space, hence has the least norm in the sense of the loss; an iteration in V would end elsewhere.
     - *direct*: the dual system by Cholesky, where K is small.
 
     Parameters
@@ -83,7 +83,7 @@ def minimise(design: Design, labels: np.ndarray, ridge: float, rtol: float = 1e-
     if not interpolates:
         moments, axes = np.linalg.eigh(design.second_moment())
         effective = effective_ridge(moments, ridge, gamma)
-        if gamma > 1 or ridge > EXPLICIT_SHARE * effective:
+        if gamma >= 1 or ridge > EXPLICIT_SHARE * effective:
             return _primal(design, target, ridge, moments + effective, axes, residual, rtol)
     penalty = rows * ridge / dim
     if rows <= DIRECT_ROWS:
@@ -98,8 +98,8 @@ def minimise(design: Design, labels: np.ndarray, ridge: float, rtol: float = 1e-
 def effective_ridge(moments: np.ndarray, ridge: float, gamma: float) -> float:
     """The root xi of `ridge = xi (1 - mean(s / (s + xi)) / gamma)`.
 
-    The right side, `xi - mean(s xi / (s + xi)) / gamma`, is convex in xi and 0 at 0, so for ridge > 0 there is
-    one root; it lies between ridge and ridge + mean(s) / gamma because `xi / (s + xi) < 1`.
+    The right side, `xi - mean(s xi / (s + xi)) / gamma`, is convex in xi and 0 at 0, so for ridge > 0 there
+    is one root; it lies between ridge and ridge + mean(s) / gamma because `xi / (s + xi) < 1`.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def _direct(
         # The transpose of a symmetric matrix is itself, in the order that LAPACK overwrites in place.
         factor = cho_factor(kernel.T, overwrite_a=True, check_finite=False)
     except np.linalg.LinAlgError:
-        raise NumericalError("the kernel of the prompts is singular to rounding; try a smaller alpha") from None
+        raise NumericalError("the prompts are linearly dependent to rounding; try a smaller alpha") from None
     a = cho_solve(factor, labels)
     # One refinement: the factors lose digits with the condition number, the residual does not.
     a += cho_solve(factor, labels - design.forward(design.adjoint(a)) - penalty * a)
@@ -169,8 +169,8 @@ def _direct(
     reached = residual(W)
     if not reached <= rtol:
         raise NumericalError(
-            f"relative residual {reached:.1e}, asked for {rtol:g}, by Cholesky: the problem is ill-conditioned; "
-            "try a gamma farther from 1, a smaller alpha, a ridge or a larger rtol"
+            f"relative residual {reached:.1e} by Cholesky, asked for {rtol:g}: the problem is "
+            "ill-conditioned; try a gamma farther from 1, a smaller alpha, a ridge or a larger rtol"
         )
     return Fit(W, 0, reached)
 
@@ -193,9 +193,7 @@ def _conjugate_gradients(
     system = LinearOperator((right.size, right.size), matvec=operator, dtype=np.float64)
     x, goal = np.zeros_like(right), rtol
     while True:
-        x, unfinished = cg(
-            system, right, x0=x, rtol=goal, maxiter=MAX_ITERATIONS - steps, callback=count
-        )
+        x, unfinished = cg(system, right, x0=x, rtol=goal, maxiter=MAX_ITERATIONS - steps, callback=count)
         W = to_weights(x)
         reached = residual(W)
         if reached <= rtol:

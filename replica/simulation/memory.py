@@ -61,7 +61,7 @@ def check(sizes: Sizes, workers: int, threads: int) -> None:
     if room is not None and need > room:
         raise InputError(
             f"dim = {sizes.dim} with {sizes.prompts} prompts and {sizes.tasks} tasks takes "
-            f"{need / 1e9:.3g} GB of memory for {workers} repeats at a time; {room / 1e9:.3g} GB are available"
+            f"{need / 1e9:.3g} GB of memory, {workers} at a time; {room / 1e9:.3g} GB are available"
         )
 
 
@@ -80,13 +80,14 @@ def _groups(root: Path) -> list[int]:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
         return []
+    hierarchy = root / "sys/fs/cgroup"
     rooms = []
     for line in lines:
         _, controllers, place = line.split(":", 2)
         if controllers == "":
-            base, limit, usage = root / "sys/fs/cgroup", "memory.max", "memory.current"
+            base, limit, usage = hierarchy, "memory.max", "memory.current"
         elif "memory" in controllers.split(","):
-            base, limit, usage = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+            base, limit, usage = hierarchy / "memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
         else:
             continue
         group = base / place.lstrip("/")

@@ -51,50 +51,43 @@ def population_error(W: np.ndarray, moment: np.ndarray, length_test: float, sigm
 
 
 def decompose(
+    protocol: Protocol,
     W: np.ndarray,
     projector: np.ndarray,
     gain: float,
-    moments: Mapping[Protocol, np.ndarray],
+    moment: np.ndarray,
     length_test: float,
     sigma: float,
-) -> dict[Protocol, dict[str, float]]:
-    """The parts of each error for the split `W = a P + (W - a P) P + W (I - P)` of the model.
+) -> dict[str, float]:
+    """The parts of an error for the split `W = a P + (W - a P) P + W (I - P)` of the model.
 
     - *algorithmic*: the error of `a P`, label noise included: estimate the task, then project.
-    - *memorization*: the power of `x^T (W - a P) P what`; under TM, where it correlates with the target, total
-      less the other two.
+    - *memorization*: the power of `x^T (W - a P) P what`; under TM, where it correlates with the target,
+      total less the other two.
     - *structural*: the power of `x^T W (I - P) what`.
     - *cross*: total less the three, of order 1/D; zero by construction under TM.
 
     Parameters
     ----------
+    protocol: whose error.
     W: (D, D), the trained model.
     projector: (D, D), P onto the span of the task family.
     gain: a, the gain of the signal; the theory's is the mean of W on the family in the limit.
-    moments: B of each protocol, as `task_moments` gives them.
-    length_test, sigma: as in `population_error`.
+    moment, length_test, sigma: as in `population_error`.
 
     Returns
     -------
-    {protocol: {part: value}}, with the parts in the order of `PARTS`.
+    {part: value}, with the parts in the order of `PARTS`.
     """
+    total = population_error(W, moment, length_test, sigma)
+    estimate_moment = _estimate_moment(moment, length_test, sigma)
+    signal = gain * projector
     family = W @ projector
-    parts: dict[Protocol, dict[str, float]] = {}
-    for protocol, moment in moments.items():
-        total = population_error(W, moment, length_test, sigma)
-        estimate_moment = _estimate_moment(moment, length_test, sigma)
-        algorithmic = population_error(gain * projector, moment, length_test, sigma)
-        structural = _power(W - family, estimate_moment)
-        memorization = (
-            total - algorithmic - structural
-            if protocol is Protocol.TM
-            else _power(family - gain * projector, estimate_moment)
-        )
-        cross = 0.0 if protocol is Protocol.TM else total - algorithmic - memorization - structural
-        parts[protocol] = dict(
-            zip(PARTS, (algorithmic, memorization, structural, cross), strict=True)
-        )
-    return parts
+    algorithmic = population_error(signal, moment, length_test, sigma)
+    structural = _power(W - family, estimate_moment)
+    rest = total - algorithmic - structural
+    memorization = rest if protocol is Protocol.TM else _power(family - signal, estimate_moment)
+    return dict(zip(PARTS, (algorithmic, memorization, structural, rest - memorization), strict=True))
 
 
 def _estimate_moment(moment: np.ndarray, length_test: float, sigma: float) -> np.ndarray:

@@ -54,14 +54,15 @@ def draw_context_estimates(
     r"""Draw `what = (D/L) sum_l y_l x_l` given the task, exactly, in O(D) operations for any L >= 1.
 
     With `y_l = w.x_l + sigma e_l`, `x_l ~ N(0, I/D)` and `u = w/|w|`, split `x_l = (g_l u + h_l) / sqrt(D)`:
-    `g_l ~ N(0, 1)`, and `h_l` an independent standard Gaussian of the complement of u. Then `y = s g + sigma e`
-    as vectors of length L, with `s = |w|/sqrt(D)`, and
+    `g_l ~ N(0, 1)`, and `h_l` an independent standard Gaussian of the complement of u. As vectors of length L
+    `y = s g + sigma e` with `s = |w|/sqrt(D)`, and
 
         what = (sqrt(D)/L) [ (g.y) u + sum_l y_l h_l ].
 
     Given y, the sum over l is `|y|` times one standard Gaussian `h` of the complement. What remains is the
     joint law of `g.y` and `|y|`. Split e along g: `e.g = |g| z` with `z ~ N(0, 1)`, and `|e|^2 = z^2 + k^2`
-    with `k^2 ~ chi^2_{L-1}` (0 at L = 1), both independent of g and of each other. With `c^2 = |g|^2 ~ chi^2_L`
+    with `k^2 ~ chi^2_{L-1}` (0 at L = 1), both independent of g and of each other. With
+    `c^2 = |g|^2 ~ chi^2_L`
 
         g.y = c b,    |y|^2 = b^2 + sigma^2 k^2,    b = s c + sigma z,
 
@@ -83,8 +84,8 @@ def draw_context_estimates(
     >>> rng = np.random.default_rng(0)
     >>> tasks = np.ones((100_000, 4))
     >>> what = draw_context_estimates(tasks, length=8, sigma=0.5, rng=rng)
-    >>> np.abs(what.mean(axis=0) - 1).max() < 4 * np.sqrt((4 / 8) * (1.25 + 0.25) / 100_000)
-    True
+    >>> print(what.mean(axis=0).round(2))
+    [1. 1. 1. 1.]
     """
     count, dim = tasks.shape
     norms = np.linalg.norm(tasks, axis=1)

@@ -85,9 +85,7 @@ class Sizes:
             dim=dim,
             length=_rounded("alpha", params.alpha, dim),
             length_test=(
-                math.inf
-                if math.isinf(params.alpha_test)
-                else _rounded("alpha_test", params.alpha_test, dim)
+                math.inf if math.isinf(params.alpha_test) else _rounded("alpha_test", params.alpha_test, dim)
             ),
             tasks=_rounded("kappa", params.kappa, dim),
             rank=_rounded("rho", params.rho, dim),
