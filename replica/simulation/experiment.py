@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,7 +19,7 @@ from replica.simulation import memory
 from replica.simulation.design import Design
 from replica.simulation.least_squares import minimise
 from replica.simulation.population import PARTS, decompose, population_error, task_moments
-from replica.simulation.rows import Rows
+from replica.simulation.rows import Rows, Team
 from replica.simulation.sampling import draw_prompts, draw_tasks
 from replica.simulation.sizes import Sizes, checked_integer, entropy
 
@@ -208,27 +207,61 @@ def simulate(
     if gain is not None and not math.isfinite(gain):
         raise InputError(f"gain = {gain!r} is outside the allowed range (-inf, inf)")
 
-    outcomes: list[_Numbers | Failure]
     at_threshold = params.ridge == 0 and sizes.prompts == sizes.dim**2
-    if at_threshold:
-        outcomes = []
-    else:
+    outcomes: dict[int, _Numbers | Failure] = {}
+    if not at_threshold:
         workers = 1 if sizes.dim >= SHARED_ROWS_DIM else min(jobs, repeats)
         threads = jobs // workers
         memory.check(sizes, workers, threads)
-        stop = threading.Event()
+        # disable=None draws the bar on a terminal only.
+        bar = tqdm(total=repeats, unit="repeat", leave=False, disable=None) if progress else None
+        with threadpool_limits(limits=1, user_api="blas"), bar or nullcontext(), Team(workers) as outer:
 
-        def run(repeat: int) -> _Numbers | Failure:
-            words = entropy(params, sizes.dim, repeat, seed)
-            try:
-                with Rows(sizes.prompts, threads, stop) as rows:
-                    return _repeat(params, sizes, np.random.SeedSequence(words), rows, rtol, gain)
-            except NumericalError as error:
-                return Failure(repeat, words, str(error))
+            def run(worker: int, repeat: int) -> None:
+                words = entropy(params, sizes.dim, repeat, seed)
+                with Team(threads, outer.stop) as inner:
+                    try:
+                        outcomes[repeat] = _repeat(params, sizes, words, inner, rtol, gain)
+                    except NumericalError as error:
+                        outcomes[repeat] = Failure(repeat, words, str(error))
+                if bar is not None:
+                    bar.update()
 
-        with threadpool_limits(limits=1, user_api="blas"):
-            outcomes = _map(run, repeats, workers, stop, progress)
-    return _experiment(params, sizes, repeats, seed, at_threshold, outcomes, gain is not None)
+            outer.share(range(repeats), run)
+
+    def column(name: str) -> np.ndarray:
+        values = np.full(repeats, np.nan)
+        for repeat, numbers in outcomes.items():
+            if not isinstance(numbers, Failure):
+                values[repeat] = numbers[name]
+        return values
+
+    failures = sorted(outcome for outcome in outcomes.values() if isinstance(outcome, Failure))
+    decomposition = None
+    if gain is not None:
+        decomposition = {
+            protocol: {part: column(f"{protocol}.{part}") for part in PARTS} for protocol in PROTOCOLS
+        }
+    return Experiment(
+        parameters=params,
+        realized=sizes.realized(params),
+        dim=sizes.dim,
+        repeats=repeats,
+        seed=seed,
+        status=(
+            "interpolation_threshold"
+            if at_threshold
+            else "ok"
+            if len(failures) < repeats
+            else "not_converged"
+        ),
+        errors={protocol: column(protocol) for protocol in PROTOCOLS},
+        training_error=column("training_error"),
+        decomposition=decomposition,
+        iterations=column("iterations"),
+        residual=column("residual"),
+        failures=tuple(failures),
+    )
 
 
 def _jobs(n_jobs: int) -> int:
@@ -239,98 +272,32 @@ def _jobs(n_jobs: int) -> int:
     return int(effective_n_jobs(n_jobs))
 
 
-def _map(
-    run: Callable[[int], _Numbers | Failure],
-    repeats: int,
-    workers: int,
-    stop: threading.Event,
-    progress: bool,
-) -> list[_Numbers | Failure]:
-    """`run` of every repeat, in their order; an interrupt of this thread stops all others."""
-    # disable=None draws the bar on a terminal only.
-    with tqdm(total=repeats, unit="repeat", leave=False, disable=None if progress else True) as bar:
-        if workers == 1:
-            outcomes = []
-            for repeat in range(repeats):
-                outcomes.append(run(repeat))
-                bar.update()
-            return outcomes
-        with ThreadPoolExecutor(workers, "repeats") as pool:
-            futures = [pool.submit(run, repeat) for repeat in range(repeats)]
-            try:
-                for future in as_completed(futures):
-                    future.result()
-                    bar.update()
-            except BaseException:
-                stop.set()
-                pool.shutdown(cancel_futures=True)
-                raise
-            return [future.result() for future in futures]
-
-
 def _repeat(
     params: Parameters,
     sizes: Sizes,
-    seeds: np.random.SeedSequence,
-    rows: Rows,
+    words: tuple[int, ...],
+    team: Team,
     rtol: float,
     gain: float | None,
 ) -> _Numbers:
-    # Values beyond float64 become a failure with a message below, not a warning.
-    with np.errstate(over="ignore", invalid="ignore"):
-        for_tasks, for_prompts = seeds.spawn(2)
-        tasks = draw_tasks(sizes, np.random.default_rng(for_tasks))
-        prompts = draw_prompts(tasks, sizes, params.sigma, for_prompts, rows)
-        design = Design(prompts.queries, prompts.estimates, rows)
-        fit = minimise(design, prompts.labels, params.ridge, rtol)
-        misses = prompts.labels - design.forward(fit.W)
-        numbers = {
-            "iterations": fit.iterations,
-            "residual": fit.residual,
-            "training_error": float(np.mean(misses * misses)),
-        }
-        for protocol, moment in task_moments(tasks).items():
-            numbers[protocol] = population_error(fit.W, moment, sizes.length_test, params.sigma)
-            if gain is not None:
-                projector = tasks.basis @ tasks.basis.T
-                parts = decompose(protocol, fit.W, projector, gain, moment, sizes.length_test, params.sigma)
-                numbers |= {f"{protocol}.{part}": value for part, value in parts.items()}
+    for_tasks, for_prompts = np.random.SeedSequence(words).spawn(2)
+    tasks = draw_tasks(sizes, np.random.default_rng(for_tasks))
+    rows = Rows(sizes.prompts, team)
+    prompts = draw_prompts(tasks, sizes, params.sigma, for_prompts, rows)
+    design = Design(prompts.queries, prompts.estimates, rows)
+    fit = minimise(design, prompts.labels, params.ridge, rtol)
+    misses = prompts.labels - design.forward(fit.W)
+    numbers: _Numbers = {
+        "iterations": fit.iterations,
+        "residual": fit.residual,
+        "training_error": float(np.mean(misses * misses)),
+    }
+    for protocol, moment in task_moments(tasks).items():
+        numbers[protocol] = population_error(fit.W, moment, sizes.length_test, params.sigma)
+        if gain is not None:
+            projector = tasks.basis @ tasks.basis.T
+            parts = decompose(protocol, fit.W, projector, gain, moment, sizes.length_test, params.sigma)
+            numbers |= {f"{protocol}.{part}": value for part, value in parts.items()}
     if not np.all(np.isfinite(list(numbers.values()))):
         raise NumericalError("the errors leave the range of float64; try a smaller sigma")
     return numbers
-
-
-def _experiment(
-    params: Parameters,
-    sizes: Sizes,
-    repeats: int,
-    seed: int,
-    at_threshold: bool,
-    outcomes: list[_Numbers | Failure],
-    decomposed: bool,
-) -> Experiment:
-    failures = tuple(outcome for outcome in outcomes if isinstance(outcome, Failure))
-    done = {repeat: numbers for repeat, numbers in enumerate(outcomes) if isinstance(numbers, dict)}
-
-    def column(name: str) -> np.ndarray:
-        return np.array([done[repeat][name] if repeat in done else np.nan for repeat in range(repeats)])
-
-    decomposition = None
-    if decomposed:
-        decomposition = {
-            protocol: {part: column(f"{protocol}.{part}") for part in PARTS} for protocol in PROTOCOLS
-        }
-    return Experiment(
-        parameters=params,
-        realized=sizes.realized(params),
-        dim=sizes.dim,
-        repeats=repeats,
-        seed=seed,
-        status="interpolation_threshold" if at_threshold else "ok" if done else "not_converged",
-        errors={protocol: column(protocol) for protocol in PROTOCOLS},
-        training_error=column("training_error"),
-        decomposition=decomposition,
-        iterations=column("iterations"),
-        residual=column("residual"),
-        failures=failures,
-    )

@@ -9,12 +9,15 @@ from replica.simulation.least_squares import DIRECT_ROWS
 from replica.simulation.rows import BLOCK, MAX_STRIPS
 from replica.simulation.sizes import Sizes
 
+WORKSPACE = 2**25
+"""Bytes that BLAS keeps for itself in each thread (the buffer of OpenBLAS)."""
+
 
 def needed(sizes: Sizes, threads: int) -> int:
     """Bytes that one repeat takes at its peak, from above.
 
     Queries and context estimates are two M x D arrays; beside them stand the sums of the row strips, the
-    temporaries of the threads, the vectors of the iteration and, where it is factorised, the kernel.
+    temporaries of the threads, the vectors of the iteration and, where it may be factorised, the kernel.
     """
     prompts, dim = sizes.prompts, sizes.dim
     numbers = (
@@ -26,7 +29,7 @@ def needed(sizes: Sizes, threads: int) -> int:
     )
     if prompts <= DIRECT_ROWS:
         numbers += prompts * (prompts + BLOCK * threads)
-    return 8 * numbers
+    return 8 * numbers + threads * WORKSPACE
 
 
 def available(root: Path = Path("/")) -> int | None:

@@ -9,7 +9,7 @@ from replica.simulation import least_squares
 from replica.simulation.design import Design
 from replica.simulation.least_squares import effective_ridge, minimise
 from replica.simulation.population import population_error, task_moments
-from replica.simulation.rows import Rows
+from replica.simulation.rows import Rows, Team
 from replica.simulation.sampling import Prompts, Tasks, draw_prompts, draw_tasks
 from replica.simulation.sizes import Sizes
 
@@ -21,7 +21,7 @@ def instance(
     sizes = Sizes.of(params, dim)
     for_tasks, for_prompts = np.random.SeedSequence([7, dim]).spawn(2)
     tasks = draw_tasks(sizes, np.random.default_rng(for_tasks))
-    rows = Rows(sizes.prompts)
+    rows = Rows(sizes.prompts, Team(1))
     prompts = draw_prompts(tasks, sizes, params.sigma, for_prompts, rows)
     return sizes, tasks, prompts, Design(prompts.queries, prompts.estimates, rows)
 

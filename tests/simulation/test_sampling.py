@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import ks_2samp
 
 from replica.parameters import Parameters
-from replica.simulation.rows import Rows
+from replica.simulation.rows import Rows, Team
 from replica.simulation.sampling import draw_context_estimates, draw_prompts, draw_tasks
 from replica.simulation.sizes import Sizes
 
@@ -115,8 +115,8 @@ def test_prompts_have_the_labels_and_the_estimates_of_their_task() -> None:
     params = Parameters(alpha=1e8, kappa=0.5, rho=0.5, gamma=30, sigma=0.5)
     sizes = Sizes.of(params, 20)
     tasks = draw_tasks(sizes, np.random.default_rng(4))
-    with Rows(sizes.prompts) as rows:
-        prompts = draw_prompts(tasks, sizes, params.sigma, np.random.SeedSequence(5), rows)
+    rows = Rows(sizes.prompts, Team(1))
+    prompts = draw_prompts(tasks, sizes, params.sigma, np.random.SeedSequence(5), rows)
     nearest = np.argmin(np.linalg.norm(prompts.estimates[:, None] - tasks.vectors[None], axis=2), axis=1)
     # sqrt(2 D / L) = 1.4e-4 times a Gaussian vector of 20 components.
     assert np.max(np.abs(prompts.estimates - tasks.vectors[nearest])) < 1e-2
