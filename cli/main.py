@@ -18,6 +18,7 @@ INTERRUPTED = 130
 COMMANDS = {
     "solve": "Solve the theory at one point.",
     "sweep": "Solve the theory over a grid and store it.",
+    "optimize": "Find the parameters that minimise a weighted error.",
     "figure": "Draw a figure, with its caption beside it.",
 }
 

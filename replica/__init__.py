@@ -17,10 +17,11 @@ _HOME = {
     "InputError": "replica.exceptions",
     "Parameters": "replica.parameters",
     "Status": "replica.engine",
+    "optimize": "replica.theory",
     "solve": "replica.theory",
 }
 
-__all__ = ["InputError", "Parameters", "Status", "__version__", "solve"]
+__all__ = ["InputError", "Parameters", "Status", "__version__", "optimize", "solve"]
 
 
 def __getattr__(name: str) -> Any:
