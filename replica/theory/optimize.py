@@ -1,4 +1,17 @@
-"""Optimal choices: the parameters that minimise a weighted sum of the three errors."""
+"""Optimal choices: the parameters that minimise a weighted sum of the three errors.
+
+A mix w IDG + (1 - w) ODG, 0 < w < 1, wants robust specialists. With label noise, without a ridge, at
+gamma > 1, kappa < 1 and in long contexts (alpha_test = alpha -> inf, eta -> 0), its best rank is
+
+    rho = kappa - y kappa^(3/2) eta^(1/2) + O(eta),    y = 2 (1 - A) / sqrt(A (2 - A)),
+    A = 2 (1 - w) kappa / (w + (1 - w) kappa).
+
+That lies inside the critical window around rho = kappa, whatever the weights: IDG is there of order
+eta^(-1/2), and so is the part of ODG that depends on rho. A fixed ridge bounds both and moves the best rank
+away.
+Derived for this project from f(eta) = (kappa/eta)^(1/2) 2/(y + sqrt(y^2 + 4)) in the window, with the scaling
+variable y = (1/rho - 1/kappa) (kappa/eta)^(1/2).
+"""
 
 from __future__ import annotations
 

@@ -109,22 +109,30 @@ def test_weights_matter_by_their_ratio() -> None:
     assert one.weights == {"TM": 0.0, "IDG": 7.0, "ODG": 3.0}
 
 
-@pytest.mark.parametrize(("weight", "limit"), [(0.9, 1.479), (0.5, 0.261), (0.1, -0.609)])
-def test_the_best_rank_tends_to_the_number_of_tasks(weight: float, limit: float) -> None:
-    """Robust specialists: a mix of IDG and ODG is lowest inside the critical window around rho = kappa.
-
-    There IDG grows like alpha^(1/2) and ODG falls short of its law in alpha by as much, both as functions of
-    (kappa - rho) alpha^(1/2), so the weights alone set where in the window the optimum lies.
-    """
-    scaled = []
-    for alpha in (1e4, 1e6, 1e8):
-        found = best({"IDG": weight, "ODG": 1 - weight}, {"rho": (0.01, 1.0)}, kappa=0.5, alpha=alpha)
+@pytest.mark.parametrize("weight", [0.9, 0.5, 0.1])
+@pytest.mark.parametrize("kappa", [0.3, 0.5])
+def test_the_best_rank_tends_to_the_number_of_tasks(weight: float, kappa: float) -> None:
+    tilt = 1 - 2 * (1 - weight) * kappa / (weight + (1 - weight) * kappa)
+    limit = 2 * tilt / np.sqrt(1 - tilt**2) * kappa**1.5
+    distances = []
+    for alpha in (1e6, 1e8):
+        found = best({"IDG": weight, "ODG": 1 - weight}, {"rho": (0.01, 1.0)}, kappa=kappa, alpha=alpha)
         assert found.position["rho"] == "interior"
-        scaled.append((0.5 - found.choice["rho"]) * np.sqrt(alpha))
-    first, second = np.abs(np.diff(scaled))
-    # The next order is alpha^(-1/2): a hundred times the alpha, a tenth of the distance.
-    assert first / second == pytest.approx(10, rel=0.2)
-    assert scaled[-1] == pytest.approx(limit, abs=2e-3)
+        eta = found.solution.parameters.implicit_ridge
+        distances.append((kappa - found.choice["rho"]) / np.sqrt(eta) - limit)
+    # The next order is eta^(1/2): a hundred times the alpha, a tenth of the distance. The order after it
+    # changes that by a few eta^(1/2) = 1e-3 over the coefficient of the first, which is 0.05 to 0.7.
+    assert distances[0] / distances[1] == pytest.approx(10, rel=0.05)
+    assert abs(distances[1]) < np.sqrt(eta)
+
+
+def test_a_fixed_ridge_keeps_the_best_rank_off_the_window() -> None:
+    ranks = [
+        best({"IDG": 0.5, "ODG": 0.5}, {"rho": (0.01, 1.0)}, kappa=0.5, alpha=alpha, ridge=0.1).choice["rho"]
+        for alpha in (1e4, 1e6)
+    ]
+    assert ranks[0] == pytest.approx(ranks[1], rel=1e-3)
+    assert ranks[1] < 0.4
 
 
 def test_errors_and_status_are_those_of_the_optimum() -> None:
