@@ -108,8 +108,8 @@ def effective_ridge(s: np.ndarray, weight: np.ndarray, eta: Any, gamma: Any, rid
     low = mp.log(low) if low > 0 else high - 1
     while excess(low) <= 0:
         low -= 4
-    slack = mp.mpf(10) ** (GUARD // 2 - mp.dps)
-    log_xi = mp.findroot(excess, (low, high), solver="illinois", tol=slack / 100, maxsteps=60, verify=False)
+    slack = mp.mpf(10) ** (GUARD - 2 - mp.dps)
+    log_xi = mp.findroot(excess, (low, high), solver="illinois", tol=slack / 10**4, maxsteps=60, verify=False)
     if not excess(log_xi - slack) > 0 > excess(log_xi + slack):
         raise ArithmeticError(f"effective ridge exp({mp.nstr(log_xi)}) is not bracketed to {slack}")
     return mp.exp(log_xi)
@@ -330,6 +330,7 @@ def check_stationary(point: Point, result: Mapping[str, Any]) -> float:
     """Largest derivative of the action by the logarithm of a variable, relative to its own term."""
     order = list(result["order_parameters"].values())
     q, m, chi, q_hat, m_hat, chi_hat = order
+    # The part of the action that holds the variable and its conjugate.
     terms = 2 * [q * q_hat, m * m_hat, chi * chi_hat]
 
     def slope(i: int) -> Any:
@@ -374,9 +375,9 @@ def check_quadrature(point: Point, result: Mapping[str, Any]) -> float:
         return float(worst)
 
 
-# What each check may find, and on every how many points it is made. Twice the digits must confirm DIGITS less
-# five, sums are rounded to DIGITS, a fourth-order difference at DIGITS + GUARD has (DIGITS + GUARD) * 2/3 and
-# the largest term of the action may exceed a derivative's own by some powers of ten; WRITTEN is met by all.
+# What each check may find, and on every how many points it is made. All ask for more than WRITTEN digits. The
+# sums carry DIGITS and a few roundings; twice the digits leave five of DIGITS for parts that nearly cancel;
+# the tanh-sinh rule stops at its degree; a fourth-order difference keeps two thirds of DIGITS + GUARD.
 CHECKS = {
     check_sums: (1e-28, 1),
     check_precision: (1e-25, 4),
