@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from replica.cli.output import csv_text, flat, format_option, json_text, plain, table_text
+from replica.cli.output import format_option, report_text, table_text
 from replica.cli.parameters import parameter_options
 from replica.exceptions import InputError
-from replica.parameters import RANGES
 
 
 class Assignment(click.ParamType):
@@ -46,7 +46,7 @@ class Assignment(click.ParamType):
     required=True,
     help="Parameter to optimise and its bounds; once or twice.",
 )
-@parameter_options
+@parameter_options(required=False)
 @format_option
 def command(weights: Any, over: Any, form: str, **values: float | None) -> None:
     """Find one or two of ridge, kappa, rho, alpha-test and gamma that minimise a weighted sum of errors.
@@ -62,21 +62,10 @@ def command(weights: Any, over: Any, form: str, **values: float | None) -> None:
         **{name: value for name, value in values.items() if value is not None},
     )
     report = best.to_dict()
-    if form == "json":
-        click.echo(json_text(report))
-    elif form == "csv":
-        click.echo(csv_text([plain(flat(report))]))
-    else:
-        click.echo(_table(report))
+    click.echo(report_text(form, report, _table))
     for name, position in best.position.items():
         if position != "interior":
             click.echo(f"{name} sits on its {position} bound.", err=True)
-
-
-# What is optimised is not given, so that no parameter is required by itself.
-for _option in command.params:
-    if _option.name in RANGES:
-        _option.required, _option.default = False, None
 
 
 def _once(option: str, pairs: list[tuple[str, list[float]]]) -> dict[str, list[float]]:
@@ -91,7 +80,7 @@ def _first_repeated(pairs: list[tuple[str, list[float]]]) -> str:
     return next(name for name in names if names.count(name) > 1)
 
 
-def _table(report: dict[str, Any]) -> str:
+def _table(report: Mapping[str, Any]) -> str:
     point = "  ".join(f"{name} {value:g}" for name, value in report["parameters"].items())
     terms = [f"{weight:g} {protocol}" for protocol, weight in report["weights"].items() if weight > 0]
     optimum = [[name, *found.values()] for name, found in report["optimum"].items()]

@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import click
@@ -62,6 +62,15 @@ def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue().rstrip("\n")
+
+
+def report_text(form: str, report: Mapping[str, Any], table: Callable[[Mapping[str, Any]], str]) -> str:
+    """One report in a format of `format_option`; `table` makes the one for people."""
+    if form == "json":
+        return json_text(report)
+    if form == "csv":
+        return csv_text([plain(flat(report))])
+    return table(report)
 
 
 def table_text(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

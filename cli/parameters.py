@@ -23,16 +23,21 @@ class Number(click.ParamType):
             self.fail(f"{value!r} is not a number{allowed}", param, ctx)
 
 
-def parameter_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--alpha ... --ridge`; the command receives them by name, `alpha_test` being None if left out."""
-    extra: dict[str, dict[str, Any]] = {
-        "alpha_test": {"show_default": "alpha"},
-        "ridge": {"default": 0.0, "show_default": True},
-    }
-    for name, allowed in reversed(list(RANGES.items())):
-        meaning = f"{allowed.meaning[0].upper()}{allowed.meaning[1:]}, {allowed}."
-        settings = extra.get(name, {"required": True})
-        command = click.option(f"--{name.replace('_', '-')}", name, type=Number(), help=meaning, **settings)(
-            command
-        )
-    return command
+def parameter_options(required: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add `--alpha ... --ridge`; the command receives them by name, `None` being left out.
+
+    With `required`, `alpha_test` alone may be left out and `ridge` is 0; without, all may be left out.
+    """
+    defaults: dict[str, dict[str, Any]] = {}
+    if required:
+        defaults = {name: {"required": True} for name in RANGES}
+        defaults |= {"alpha_test": {"show_default": "alpha"}, "ridge": {"default": 0.0, "show_default": True}}
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for name, allowed in reversed(list(RANGES.items())):
+            meaning = f"{allowed.meaning[0].upper()}{allowed.meaning[1:]}, {allowed}."
+            flag = f"--{name.replace('_', '-')}"
+            command = click.option(flag, name, type=Number(), help=meaning, **defaults.get(name, {}))(command)
+        return command
+
+    return add

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
 
-from replica.cli.output import csv_text, flat, format_option, json_text, plain, table_text
+from replica.cli.output import format_option, report_text, table_text
 from replica.cli.parameters import parameter_options
 from replica.exceptions import NumericalError
 
 
 @click.command()
-@parameter_options
+@parameter_options()
 @format_option
 def command(form: str, **values: Any) -> int:
     """Solve the theory at one point: errors, their parts, the law of predictions and the saddle point.
@@ -25,19 +26,14 @@ def command(form: str, **values: Any) -> int:
 
     solution = solve(Parameters(**values))
     report = solution.to_dict()
-    if form == "json":
-        click.echo(json_text(report))
-    elif form == "csv":
-        click.echo(csv_text([plain(flat(report))]))
-    else:
-        click.echo(_table(report))
+    click.echo(report_text(form, report, _table))
     status = Status(solution.status)
     if status != Status.OK:
         click.echo(f"{status.label}: {status.advice}", err=True)
     return 0 if status.is_answer else NumericalError.exit_code
 
 
-def _table(report: dict[str, Any]) -> str:
+def _table(report: Mapping[str, Any]) -> str:
     point = "  ".join(f"{name} {value:g}" for name, value in report["parameters"].items())
     header = ["", "error", *next(iter(report["decomposition"].values())), "E y yhat", "E yhat^2"]
     rows = [
