@@ -54,6 +54,7 @@ def results() -> dict[str, sp.Expr]:
         for p in Protocol
         for part, expression in errors.decomposition(p).items()
     }
+    named |= {f"memorization.{term}": expression for term, expression in errors.memorization_terms().items()}
     named |= {f"covariance.{p}": errors.covariance(p) for p in Protocol}
     named |= {f"variance.{p}": errors.variance(p) for p in Protocol}
     named |= {f"order_parameters.{name}": explicit[symbol] for name, symbol in ORDER_PARAMETERS.items()}

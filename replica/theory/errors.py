@@ -15,7 +15,7 @@ import sympy as sp
 from replica.engine.action import Average
 from replica.parameters import Protocol
 from replica.theory.saddle import gain, spread
-from replica.theory.spectrum import gain_spread
+from replica.theory.spectrum import gain_spread, weighted_gain_shift, weighted_gain_square
 from replica.theory.symbols import eta_test, noise, off_range, rho, s, s_range, v, y, z
 
 PARTS = ("algorithmic", "memorization", "structural")
@@ -55,6 +55,11 @@ def signal_gain() -> sp.Expr:
     return Average(gain.subs(s, s_range), s_range)
 
 
+def signal_loss() -> sp.Expr:
+    """1 - a = z f, what the algorithmic signal misses."""
+    return Average(z / (s_range + z), s_range)
+
+
 def decomposition(protocol: Protocol) -> dict[str, sp.Expr]:
     """The error in three parts, after arXiv:2510.04548; the definitions are this project's.
 
@@ -63,10 +68,8 @@ def decomposition(protocol: Protocol) -> dict[str, sp.Expr]:
     part is the total minus the other two, net of its correlation with the target; it can be negative.
     """
     if protocol is Protocol.TM:
-        parts = decomposition(Protocol.IDG)
-        rest = error(protocol) - parts["algorithmic"] - parts["structural"]
-        return parts | {"memorization": rest}
-    lost = Average((z / (s_range + z)), s_range) ** 2
+        return decomposition(Protocol.IDG) | {"memorization": sum(memorization_terms().values())}
+    lost = signal_loss() ** 2
     kept = signal_gain() ** 2
     off = v * off_range * spread.subs(s, 0).subs(z, 1 / y)
     on_range = gain_spread + v * over_tasks(Protocol.IDG, spread)
@@ -81,6 +84,21 @@ def decomposition(protocol: Protocol) -> dict[str, sp.Expr]:
         "memorization": rho * (1 + eta_test) * on_range,
         "structural": (1 + eta_test) * off,
     }
+
+
+def memorization_terms() -> dict[str, sp.Expr]:
+    """The memorization part of TM as its variance plus its correlation with the target, which is negative.
+
+    With Delta = (W - aP) P, C = R_k + eta_test I and y' = y - x^T aP what, what the signal leaves of the target,
+
+        E (y' - x^T Delta what)^2 - E y'^2 = tr(Delta C Delta^T) - 2 (1 - a) tr(Delta R_k),
+
+    since tr(P Delta) vanishes, and so does every cross term with the structural part. On the eigenvectors of R_k,
+    Delta is s/(s + z) - a plus the fluctuations of W.
+    """
+    fluctuation = v * (over_tasks(Protocol.TM, spread) + rho * eta_test * over_tasks(Protocol.IDG, spread))
+    fixed = weighted_gain_square + rho * eta_test * gain_spread
+    return {"variance": fixed + fluctuation, "correlation": -2 * signal_loss() * weighted_gain_shift}
 
 
 def table(expression: Callable[[Protocol], sp.Expr]) -> dict[Protocol, sp.Expr]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 PARTS = ("algorithmic", "memorization", "structural")
+TERMS = ("variance", "correlation")
 MOMENTS = ("covariance", "variance")
 ORDER_PARAMETERS = ("q", "m", "chi", "q_hat", "m_hat", "chi_hat")
 
@@ -40,6 +41,8 @@ class Solution:
     order_parameters: "q", "m", "chi", "q_hat", "m_hat", "chi_hat" -> array.
     errors: "TM", "IDG", "ODG" -> array.
     decomposition: protocol -> "algorithmic", "memorization", "structural" -> array.
+    memorization: "variance", "correlation" -> array, the two terms of the memorization part of TM: the variance
+        of that part of the prediction and its correlation with the target, which lowers the error.
     prediction: protocol -> "covariance" (of the prediction with the noisy label), "variance" -> array.
     """
 
@@ -52,6 +55,7 @@ class Solution:
     order_parameters: Mapping[str, Any]
     errors: Mapping[str, Any]
     decomposition: Mapping[str, Mapping[str, Any]]
+    memorization: Mapping[str, Any]
     prediction: Mapping[str, Mapping[str, Any]]
 
     @property
@@ -91,6 +95,7 @@ class Solution:
             "signal_gain": self.signal_gain,
             "errors": dict(self.errors),
             "decomposition": {p: dict(parts) for p, parts in self.decomposition.items()},
+            "memorization": dict(self.memorization),
             "prediction": {p: dict(moments) for p, moments in self.prediction.items()},
         }
 
@@ -99,8 +104,8 @@ class Solution:
 
         Returns
         -------
-        A dataset with the dimensions `parameters.dims`, preceded by `protocol`, `part` and `moment` where
-        they apply. An axis along which one parameter varies bears its name and values; other parameters are
+        A dataset with the dimensions `parameters.dims`, preceded by `protocol`, `part`, `term` and `moment`
+        where they apply. An axis along which one parameter varies bears its name and values; other parameters are
         plain coordinates.
         """
         import xarray as xr
@@ -118,6 +123,11 @@ class Solution:
                 ("protocol", "part", *dims),
                 stacked(self.decomposition),
                 "parts of the error, which sum to it",
+            ),
+            "memorization": (
+                ("term", *dims),
+                stacked(self.memorization),
+                "terms of the memorization part of TM, which sum to it",
             ),
             "prediction": (
                 ("protocol", "moment", *dims),
@@ -137,6 +147,7 @@ class Solution:
         coordinates = coordinates_of(self.parameters)
         coordinates["protocol"] = ("protocol", [str(p) for p in PROTOCOLS])
         coordinates["part"] = ("part", list(PARTS))
+        coordinates["term"] = ("term", list(TERMS))
         coordinates["moment"] = ("moment", list(MOMENTS))
         return xr.Dataset(variables, coordinates)
 

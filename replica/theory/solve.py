@@ -12,7 +12,7 @@ from replica.engine.status import Status
 from replica.parameters import NAMES, Parameters
 from replica.theory.equations import compiled_equations, results
 from replica.theory.solution import Solution, solution_of
-from replica.theory.spectrum import gap, resolvent_inverse
+from replica.theory.spectrum import gap, resolvents
 
 RESIDUAL_BOUND = 1e-10
 """A point is `ok` only if every stationarity condition holds to this relative residual."""
@@ -93,7 +93,7 @@ def _solve_block(point: _Point, rows: dict[str, np.ndarray], status: np.ndarray)
         else:
             chosen = (np.broadcast_to(array, status.shape)[unknown] for array in given)
             xi[unknown], status[unknown] = _effective_ridge(*chosen)
-    z, y, u = _resolvents(eta + xi, inverse_kappa, distance)
+    z, y, u = resolvents(eta + xi, inverse_kappa, distance)
     (above,) = equations.q_hat(xi, eta, rho, inverse_kappa, gamma, z, y, u)
     q_hat = np.where(gamma >= 1, above, gamma * ridge / xi)
 
@@ -122,7 +122,7 @@ def _effective_ridge(eta: Any, kappa: Any, rho: Any, gamma: Any, ridge: Any) -> 
     def arguments(
         xi: Any, eta: Any, rho: Any, inverse_kappa: Any, distance: Any, *rest: Any
     ) -> tuple[Any, ...]:
-        return xi, eta, rho, inverse_kappa, *rest, *_resolvents(eta + xi, inverse_kappa, distance)
+        return xi, eta, rho, inverse_kappa, *rest, *resolvents(eta + xi, inverse_kappa, distance)
 
     def tangent(*given: Any) -> tuple[Any, Any]:
         value, slope = equations.tangent(*arguments(*given))
@@ -134,11 +134,6 @@ def _effective_ridge(eta: Any, kappa: Any, rho: Any, gamma: Any, ridge: Any) -> 
     given = (eta, rho, inverse_kappa, distance, gamma, ridge)
     low, high = tighten(tangent, *_bracket(eta, kappa, rho, gamma, ridge), given)
     return find_root(scalar, low, high, given)
-
-
-def _resolvents(z: Any, inverse_kappa: Any, distance: Any) -> tuple[Any, Any, Any]:
-    """z, y = 1/z and u = 1/f(z). Where z = 0 nothing lies off range(P), and 0 stands for y."""
-    return z, np.where(z == 0, 0.0, 1.0 / z), resolvent_inverse(z, inverse_kappa, distance)
 
 
 def _bracket(eta: Any, kappa: Any, rho: Any, gamma: Any, ridge: Any) -> tuple[Any, Any]:
@@ -184,7 +179,7 @@ def _residual(
     # The minimum-norm solution sends q_hat to 0: judge its conditions in the variables that stay regular.
     singular = q_hat == 0
     xi = np.where(singular, rows["effective_ridge"], gamma * ridge / q_hat)
-    z, y, u = _resolvents(eta + xi, inverse_kappa, distance)
+    z, y, u = resolvents(eta + xi, inverse_kappa, distance)
     regular = (
         np.where(singular, gamma, chi * q_hat),
         q_hat,
@@ -210,5 +205,5 @@ def _judge(rows: dict[str, np.ndarray], status: np.ndarray) -> None:
     threshold = status == Status.INTERPOLATION_THRESHOLD
     for name, row in rows.items():
         row[failed] = np.nan
-        if name.startswith(("errors", "decomposition", "variance")):
+        if name.startswith(("errors", "decomposition", "memorization.variance", "variance")):
             row[threshold] = np.inf

@@ -22,6 +22,9 @@ from replica.engine.action import Average
 from replica.theory.symbols import inverse_kappa as ik
 from replica.theory.symbols import n, off_range, rho, s_range, t, u, y, z
 
+resolvent_equation = u**2 - u * (z + 1 / rho - ik) - z * ik
+"""Vanishes at u = 1/f(z), its one positive root."""
+
 _POSITIVE = {
     (0, 1): 1 / u,
     (1, 1): t / u,
@@ -35,6 +38,12 @@ _POSITIVE = {
 
 gain_spread = z**2 * t * ik / (n * u**2)
 """Variance of s/(s + z) on range(P), <(s/(s + z))^2> - <s/(s + z)>^2, free of cancellation."""
+weighted_gain_shift = rho * z * t * ik / u**2
+"""<s (s/(s + z) - a)> on R^D with a = <s/(s + z)> on range(P); <s> = 1 makes s a weight."""
+weighted_gain_square = rho * gain_spread * (t + z * ik / u)
+"""<s (s/(s + z) - a)^2> on R^D with a = <s/(s + z)> on range(P)."""
+weighted_gain_spread = rho * z**2 * t**2 * ik / (n * u * (ik + u))
+"""`weighted_gain_square` less the square of `weighted_gain_shift`, free of cancellation."""
 
 
 def range_average(power: int, order: int) -> sp.Expr:
@@ -111,3 +120,8 @@ def resolvent_inverse(z: Any, inverse_kappa: Any, gap: Any) -> Any:
     # The root of larger modulus never cancels; the other follows from the product of the two.
     larger = 0.5 * (np.abs(shift) + np.sqrt(shift * shift + 4.0 * product))
     return np.where(shift >= 0, larger, product / larger)
+
+
+def resolvents(z: Any, inverse_kappa: Any, gap: Any) -> tuple[Any, Any, Any]:
+    """z, y = 1/z and u = 1/f(z). Where z = 0 nothing lies off range(P), and 0 stands for y."""
+    return z, np.where(z == 0, 0.0, 1.0 / z), resolvent_inverse(z, inverse_kappa, gap)
