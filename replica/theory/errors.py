@@ -89,12 +89,12 @@ def decomposition(protocol: Protocol) -> dict[str, sp.Expr]:
 def memorization_terms() -> dict[str, sp.Expr]:
     """The memorization part of TM as its variance plus its correlation with the target, which is negative.
 
-    With Delta = (W - aP) P, C = R_k + eta_test I and y' = y - x^T aP what, what the signal leaves of the target,
+    With Delta = (W - aP) P, C = R_k + eta_test I and y' = y - x^T aP what, which the signal leaves,
 
         E (y' - x^T Delta what)^2 - E y'^2 = tr(Delta C Delta^T) - 2 (1 - a) tr(Delta R_k),
 
-    since tr(P Delta) vanishes, and so does every cross term with the structural part. On the eigenvectors of R_k,
-    Delta is s/(s + z) - a plus the fluctuations of W.
+    since tr(P Delta) vanishes, and so does every cross term with the structural part. On the eigenvectors
+    of R_k, Delta is s/(s + z) - a plus the fluctuations of W.
     """
     fluctuation = v * (over_tasks(Protocol.TM, spread) + rho * eta_test * over_tasks(Protocol.IDG, spread))
     fixed = weighted_gain_square + rho * eta_test * gain_spread

@@ -23,7 +23,19 @@ from replica.parameters import PROTOCOLS, Protocol
 from replica.theory import errors, spectrum
 from replica.theory.saddle import spread
 from replica.theory.solution import Solution
-from replica.theory.symbols import definitions, eta, eta_test, inverse_kappa, noise, off_range, rho, u, v, z
+from replica.theory.symbols import (
+    definitions,
+    eta,
+    eta_test,
+    gamma,
+    inverse_kappa,
+    noise,
+    off_range,
+    rho,
+    u,
+    v,
+    z,
+)
 
 
 def contributions(protocol: Protocol) -> dict[str, sp.Expr]:
@@ -148,6 +160,7 @@ def prediction_law(solution: Solution, protocol: Protocol | str) -> PredictionLa
             label_variance / parameters.alpha_test,
             parameters.rho,
             ik,
+            parameters.gamma,
             argument,
             inverse,
             solution.noise_level,
@@ -168,7 +181,7 @@ def _compiled(protocol: Protocol) -> Any:
     parts = contributions(protocol)
     named = [*(parts[part] for part in errors.PARTS), conditional_variance(protocol)]
     return compiled(
-        (noise, eta, eta_test, rho, inverse_kappa, z, u, v),
+        (noise, eta, eta_test, rho, inverse_kappa, gamma, z, u, v),
         [spectrum.lowered(expression) for expression in named],
         definitions,
     )

@@ -41,7 +41,7 @@ class Solution:
     order_parameters: "q", "m", "chi", "q_hat", "m_hat", "chi_hat" -> array.
     errors: "TM", "IDG", "ODG" -> array.
     decomposition: protocol -> "algorithmic", "memorization", "structural" -> array.
-    memorization: "variance", "correlation" -> array, the two terms of the memorization part of TM: the variance
+    memorization: "variance", "correlation" -> array, the terms of the memorization part of TM: the variance
         of that part of the prediction and its correlation with the target, which lowers the error.
     prediction: protocol -> "covariance" (of the prediction with the noisy label), "variance" -> array.
     """
@@ -105,8 +105,8 @@ class Solution:
         Returns
         -------
         A dataset with the dimensions `parameters.dims`, preceded by `protocol`, `part`, `term` and `moment`
-        where they apply. An axis along which one parameter varies bears its name and values; other parameters are
-        plain coordinates.
+        where they apply. An axis along which one parameter varies bears its name and values; other
+        parameters are plain coordinates.
         """
         import xarray as xr
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sympy as sp
+from curve import on_the_curve
 from mpmath import mp, mpf
 
 from replica.engine.action import Average
@@ -13,21 +14,10 @@ PAIRS = list(spectrum._POSITIVE)
 GENERIC = {"z": 0.37, "kappa": 1.7, "rho": 0.6}
 
 
-def on_the_curve(expression: sp.Expr) -> sp.Expr:
-    """Eliminate f, n, rho and z, which leaves u, t and 1/kappa independent."""
-    substitutions = [
-        (sp.Symbol("f"), 1 / u),
-        (n, definitions[n]),
-        (rho, u / (t * (inverse_kappa + u))),
-        (z, u - t),
-    ]
-    return sp.cancel(expression.subs(substitutions))
-
-
 def test_u_and_t_solve_the_marchenko_pastur_equation() -> None:
     f = 1 / u
     assert on_the_curve(z * f + (f / rho) / (1 + f * inverse_kappa) - 1) == 0
-    assert on_the_curve(u**2 - u * (z + 1 / rho - inverse_kappa) - z * inverse_kappa) == 0
+    assert on_the_curve(spectrum.resolvent_equation) == 0
 
 
 @pytest.mark.parametrize(("power", "order"), PAIRS)
@@ -41,11 +31,31 @@ def test_spread_of_the_gain_is_a_variance() -> None:
     assert on_the_curve(variance - spectrum.gain_spread) == 0
 
 
-@pytest.mark.parametrize("expression", [*spectrum._POSITIVE.values(), spectrum.gain_spread])
+def test_gains_weighted_by_the_eigenvalue() -> None:
+    """<s> = 1 on R^D makes s a weight; a is the unweighted mean of s/(s + z) on range(P)."""
+    mean = spectrum.range_average(1, 1)
+    weighted = [rho * spectrum.range_average(1 + k, k) for k in range(3)]
+    shift = weighted[1] - mean
+    square = weighted[2] - 2 * mean * weighted[1] + mean**2
+    assert on_the_curve(weighted[0] - 1) == 0
+    assert on_the_curve(shift - spectrum.weighted_gain_shift) == 0
+    assert on_the_curve(square - spectrum.weighted_gain_square) == 0
+    assert on_the_curve(square - shift**2 - spectrum.weighted_gain_spread) == 0
+
+
+GAINS = [
+    spectrum.gain_spread,
+    spectrum.weighted_gain_shift,
+    spectrum.weighted_gain_square,
+    spectrum.weighted_gain_spread,
+]
+
+
+@pytest.mark.parametrize("expression", [*spectrum._POSITIVE.values(), *GAINS])
 def test_positive_forms_have_only_positive_terms(expression: sp.Expr) -> None:
     numerator, denominator = sp.fraction(sp.together(expression))
     for part in (numerator, denominator):
-        assert all(coefficient > 0 for coefficient in sp.Poly(part, u, t, n, z, inverse_kappa).coeffs())
+        assert all(coefficient > 0 for coefficient in sp.Poly(part, u, t, n, z, rho, inverse_kappa).coeffs())
 
 
 def density_average(power: int, order: int, z: float, kappa: float, rho: float) -> mpf:
