@@ -328,7 +328,7 @@ def long_context(parameters: Parameters) -> LongContext:
                 for row, protocol in enumerate(PROTOCOLS):
                     series = expansion(protocol, case)
                     (power,) = series.terms
-                    exponents[row, here], corrections[row, here] = -float(power), -float(series.remainder)
+                    exponents[row, here], corrections[row, here] = 0.0 - float(power), 0.0 - float(series.remainder)
                     amplitudes[row, here] = values[row] * (1.0 + noise_) ** float(power)
         leading = np.where(np.isnan(exponents), np.inf, amplitudes * alpha**exponents)
 
@@ -467,7 +467,7 @@ def collapse(solution: Solution, protocol: Protocol | str, errors: Any = None) -
     >>> grid = Parameters(alpha=[1e4, 1e6], kappa=0.5, rho=[0.5125, 0.50125], gamma=1.5, sigma=0.3)
     >>> near = collapse(solve(grid), "IDG")
     >>> near.variable.round(3), (near.rescaled / near.function).round(2)
-    (array([-3.304, -3.378]), array([1.01, 1.  ]))
+    (array([-3.304, -3.378]), array([1., 1.]))
     """
     parameters = solution.parameters
     _equal_contexts(parameters)
@@ -510,24 +510,50 @@ def collapse(solution: Solution, protocol: Protocol | str, errors: Any = None) -
 
 @cache
 def steepest(*, noiseless: bool = False) -> tuple[sp.Expr, sp.Expr]:
-    """Where log IDG rises fastest in rho, at fixed kappa, gamma > 1, ridge = 0 and long contexts.
+    """Where log IDG rises fastest in rho at fixed kappa, gamma > 1, ridge = 0, as a condition on U.
 
-    In (U, tau), log IDG has the slope (d_U log IDG) / (d_U rho); where its derivative with respect to U
-    vanishes is expanded as R_0(U) + R_1(U) tau + O(tau^2), so that U = U_0 - tau R_1(U_0)/R_0'(U_0).
+    In (U, tau), log IDG has the slope (d_U log IDG) / (d_U rho). Its derivative with respect to U vanishes at
+    the place sought and is expanded here as R_0(U) + R_1(U) tau + O(tau^2).
 
     Returns
     -------
-    (R_0, R_1): numerators, the first a polynomial in U whose positive root of steepest slope is U_0. With
-    noise it is U_0 = 1, which puts the place at a distance of order eta from rho = kappa; without, U_0 < 1
-    and the distance is of order eta^(1/2).
+    (R_0, R_1). With noise R_0 vanishes at U = 1, that is on the transition.
     """
     error, _ = ridgeless(Protocol.IDG, overdetermined=True)
     distance = U * tau - tau / U - tau**2 / inverse_kappa
     rank = 1 / (distance + inverse_kappa)
-    error = error.subs(u, U * tau).subs(rho, rank)
-    if noiseless:
-        error = error.subs(noise, 0)
+    error = error.subs(u, U * tau).subs(rho, rank).subs(noise, 0 if noiseless else noise)
     error = sp.QQ.frac_field(tau, U, inverse_kappa, gamma, noise).from_sympy(error).as_expr()
     condition = sp.diff(sp.diff(error, U) / error / sp.diff(rank, U), U)
     _, (first, second) = _laurent(condition, tau, 2)
     return sp.factor(first), sp.factor(second)
+
+
+def steepest_distance(kappa: float, gamma_: float, implicit_ridge: float, *, noiseless: bool = False) -> float:
+    """rho - kappa where log IDG rises fastest in rho, to two orders in tau = (eta/kappa)^(1/2).
+
+    With U_0 the zero of R_0 where the slope is largest and U = U_0 - tau R_1(U_0)/R_0'(U_0),
+
+        1/rho - 1/kappa = tau (U_0 - 1/U_0) - tau^2 [(1 + 1/U_0^2) R_1(U_0)/R_0'(U_0) + kappa] + O(tau^3).
+
+    With noise U_0 = 1, so the distance falls like 1/alpha: rho - kappa = -kappa (9 kappa - 2 gamma) eta.
+    Without noise U_0 differs from 1 and it falls like alpha^(-1/2).
+
+    Parameters
+    ----------
+    kappa: (0, 1).
+    gamma_: (1, inf).
+    implicit_ridge: eta, small against kappa.
+    noiseless: whether sigma = 0.
+    """
+    first, second = (e.subs({inverse_kappa: 1 / kappa, gamma: gamma_}) for e in steepest(noiseless=noiseless))
+    polynomial = sp.Poly(sp.numer(sp.together(first)), U)
+    roots = np.roots([float(c) for c in polynomial.all_coeffs()])
+    candidates = [float(root.real) for root in roots if root.real > 0 and abs(root.imag) < 1e-9]
+    ((_, shape),) = scaling(Protocol.IDG, noiseless=noiseless).terms.items()
+    slope = (sp.diff(shape, U) / shape / (1 + 1 / U**2)).subs({inverse_kappa: 1 / kappa, gamma: gamma_})
+    place = min(candidates, key=lambda root: float(slope.subs(U, root)))
+    shift = float((second / sp.diff(first, U)).subs(U, place))
+    tau_ = np.sqrt(implicit_ridge / kappa)
+    inverse_distance = tau_ * (place - 1 / place) - tau_**2 * ((1 + 1 / place**2) * shift + kappa)
+    return 1 / (1 / kappa + inverse_distance) - kappa
