@@ -17,6 +17,8 @@ INTERRUPTED = 130
 # name -> what `replica --help` says of it; the command itself is `command` in the file of that name.
 COMMANDS = {
     "solve": "Solve the theory at one point.",
+    "phase": "Locate points with respect to the transition at rho = kappa.",
+    "equations": "Print the equations that are solved, for reading or for use.",
     "sweep": "Solve the theory over a grid and store it.",
     "optimize": "Find the parameters that minimise a weighted error.",
     "figure": "Draw a figure, with its caption beside it.",

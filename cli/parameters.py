@@ -23,10 +23,13 @@ class Number(click.ParamType):
             self.fail(f"{value!r} is not a number{allowed}", param, ctx)
 
 
-def parameter_options(required: bool = True) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def parameter_options(
+    required: bool = True, kind: click.ParamType | None = None, without: tuple[str, ...] = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add `--alpha ... --ridge`; the command receives them by name, `None` being left out.
 
-    With `required`, `alpha_test` alone may be left out and `ridge` is 0; without, all may be left out.
+    With `required`, `alpha_test` alone may be left out and `ridge` is 0; without, all may be left out. Values
+    are of `kind`, a `Number` unless said otherwise; parameters in `without` get no option.
     """
     defaults: dict[str, dict[str, Any]] = {}
     if required:
@@ -35,9 +38,11 @@ def parameter_options(required: bool = True) -> Callable[[Callable[..., Any]], C
 
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         for name, allowed in reversed(list(RANGES.items())):
-            meaning = f"{allowed.meaning[0].upper()}{allowed.meaning[1:]}, {allowed}."
-            flag = f"--{name.replace('_', '-')}"
-            command = click.option(flag, name, type=Number(), help=meaning, **defaults.get(name, {}))(command)
+            if name in without:
+                continue
+            settings = {"type": kind or Number(), **defaults.get(name, {})}
+            settings["help"] = f"{allowed.meaning[0].upper()}{allowed.meaning[1:]}, {allowed}."
+            command = click.option(f"--{name.replace('_', '-')}", name, **settings)(command)
         return command
 
     return add

@@ -1,4 +1,4 @@
-"""Long contexts: the errors as alpha = alpha_test goes to infinity, expanded in the equations that are solved.
+"""Long contexts: the errors as alpha = alpha_test -> infinity, expanded in the equations that are solved.
 
 Without ridge every quantity is a rational function of u = 1/f(z). The resolvent's quadratic gives z, the
 scalar equation the rest:
@@ -25,7 +25,6 @@ import numpy as np
 import sympy as sp
 
 from replica.engine.program import compiled
-from replica.engine.status import Status
 from replica.exceptions import InputError
 from replica.parameters import PROTOCOLS, Parameters, Protocol
 from replica.theory import equations, saddle, spectrum
@@ -40,6 +39,7 @@ from replica.theory.symbols import (
     noise,
     q_hat,
     rho,
+    ridge,
     u,
     v,
     xi,
@@ -228,7 +228,9 @@ def _laurent(expression: sp.Expr, variable: sp.Symbol, length: int) -> tuple[int
     def by_power(polynomial: Any) -> dict[int, Any]:
         grouped: dict[int, sp.Expr] = {}
         for powers, coefficient in polynomial.terms():
-            rest = sp.Mul(sp.QQ.to_sympy(coefficient), *(x**k for x, k in zip(others, powers[1:], strict=True)))
+            rest = sp.Mul(
+                sp.QQ.to_sympy(coefficient), *(x**k for x, k in zip(others, powers[1:], strict=True))
+            )
             grouped.setdefault(powers[0], []).append(rest)
         return {power: coefficients.from_sympy(sp.Add(*terms)) for power, terms in grouped.items()}
 
@@ -260,6 +262,44 @@ def regularized_slope(protocol: Protocol) -> sp.Expr:
     slopes = [sp.diff(e, x) for e in (error, product) for x in (u, xi)]
     value = (slopes[0] * slopes[3] - slopes[1] * slopes[2]) / (sp.diff(argument, u) * slopes[3] + slopes[2])
     return value.subs(xi, argument)
+
+
+def regularized(parameters: Parameters) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The limits of the errors at ridge > 0 and their slopes in eta, E(eta) = E(0) + E'(0) eta + O(eta^2).
+
+    The saddle point at eta = 0 is found numerically, the slope there is symbolic. The alpha of `parameters`
+    plays no part.
+
+    Raises
+    ------
+    InputError: ridge = 0.
+
+    Examples
+    --------
+    >>> limits, slopes = regularized(Parameters(alpha=1, kappa=0.5, rho=0.9, gamma=1.5, sigma=0.3, ridge=0.1))
+    >>> exact = solve(Parameters(alpha=1e4, kappa=0.5, rho=0.9, gamma=1.5, sigma=0.3, ridge=0.1))
+    >>> print(f"{limits['IDG'] + slopes['IDG'] * 1.09e-4:.8f} {exact.errors['IDG']:.8f}")
+    0
+    """
+    if np.any(np.equal(parameters.ridge, 0)):
+        raise InputError("ridge = 0 has no regular limit of long contexts; allowed range (0, inf)")
+    values = dict(parameters.items()) | {"alpha": np.inf, "alpha_test": np.inf}
+    limit = solve(Parameters(**values))
+    inverse = 1.0 / np.asarray(parameters.kappa)
+    root = spectrum.resolvent_inverse(
+        limit.effective_ridge, inverse, spectrum.gap(parameters.kappa, parameters.rho)
+    )
+    slopes = _compiled_slopes()(
+        root, parameters.rho, inverse, parameters.gamma, parameters.ridge, parameters.sigma * parameters.sigma
+    )
+    return limit.errors, MappingProxyType(dict(zip(map(str, PROTOCOLS), slopes, strict=True)))
+
+
+@cache
+def _compiled_slopes() -> Any:
+    return compiled(
+        (u, rho, inverse_kappa, gamma, ridge, noise), [regularized_slope(protocol) for protocol in PROTOCOLS]
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,8 +359,8 @@ def long_context(parameters: Parameters) -> LongContext:
                 amplitudes[:, here] = np.inf
             elif case.samples is Samples.REGULARIZED:
                 point = {"kappa": kappa, "rho": rho_, "gamma": gamma_, "sigma": sigma, "ridge": ridge_}
-                limit = solve(Parameters(alpha=np.inf, **{name: x[here] for name, x in point.items()}))
-                amplitudes[:, here] = list(limit.errors.values())
+                limits, _ = regularized(Parameters(alpha=1.0, **{name: x[here] for name, x in point.items()}))
+                amplitudes[:, here] = list(limits.values())
                 exponents[:, here], corrections[:, here] = 0.0, -1.0
             else:
                 noise_ = sigma[here] * sigma[here]
@@ -328,7 +368,10 @@ def long_context(parameters: Parameters) -> LongContext:
                 for row, protocol in enumerate(PROTOCOLS):
                     series = expansion(protocol, case)
                     (power,) = series.terms
-                    exponents[row, here], corrections[row, here] = 0.0 - float(power), 0.0 - float(series.remainder)
+                    exponents[row, here], corrections[row, here] = (
+                        0.0 - float(power),
+                        0.0 - float(series.remainder),
+                    )
                     amplitudes[row, here] = values[row] * (1.0 + noise_) ** float(power)
         leading = np.where(np.isnan(exponents), np.inf, amplitudes * alpha**exponents)
 
@@ -348,8 +391,8 @@ def _equal_contexts(parameters: Parameters) -> None:
     differs = test != alpha
     if differs.any():
         raise InputError(
-            f"alpha_test = {test[differs][0]:g} differs from alpha = {alpha[differs][0]:g}; long contexts are "
-            "expanded at alpha_test = alpha"
+            f"alpha_test = {test[differs][0]:g} differs from alpha = {alpha[differs][0]:g}; "
+            "long contexts are expanded at alpha_test = alpha"
         )
 
 
@@ -390,7 +433,9 @@ def _compiled(case: Case) -> Any:
         series = expansion(protocol, case)
         amplitude = series.expression(sp.Integer(1))
         # The distance from the transition keeps its digits only as a quantity of its own.
-        outputs.append(amplitude.subs(1 - rho * inverse_kappa, rho * gap).subs(rho * inverse_kappa - 1, -rho * gap))
+        outputs.append(
+            amplitude.subs(1 - rho * inverse_kappa, rho * gap).subs(rho * inverse_kappa - 1, -rho * gap)
+        )
     return compiled((noise, rho, inverse_kappa, gap, gamma), outputs)
 
 
@@ -529,7 +574,9 @@ def steepest(*, noiseless: bool = False) -> tuple[sp.Expr, sp.Expr]:
     return sp.factor(first), sp.factor(second)
 
 
-def steepest_distance(kappa: float, gamma_: float, implicit_ridge: float, *, noiseless: bool = False) -> float:
+def steepest_distance(
+    kappa: float, gamma_: float, implicit_ridge: float, *, noiseless: bool = False
+) -> float:
     """rho - kappa where log IDG rises fastest in rho, to two orders in tau = (eta/kappa)^(1/2).
 
     With U_0 the zero of R_0 where the slope is largest and U = U_0 - tau R_1(U_0)/R_0'(U_0),

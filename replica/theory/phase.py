@@ -175,7 +175,9 @@ def _steepest(point: dict[str, float]) -> tuple[float, float, float, bool]:
     smooth = Chebyshev.interpolate(lambda x: log_error(centre + x), _DEGREE, [low - centre, high - centre])
     slope = smooth.deriv()
     flat = slope.deriv().roots()
-    inside = flat[(abs(flat.imag) < 1e-6 * reach) & (flat.real > low - centre) & (flat.real < high - centre)].real
+    inside = flat[
+        (abs(flat.imag) < 1e-6 * reach) & (flat.real > low - centre) & (flat.real < high - centre)
+    ].real
     place = max(inside, key=slope)
     return float(centre + place), float((centre - kappa) + place), float(slope(place)), False
 
