@@ -1,4 +1,4 @@
-"""The transition at rho = kappa: where a point stands, what long contexts make of it, where IDG is steepest."""
+"""The transition at rho = kappa: where a point stands, its long contexts, and where IDG is steepest."""
 
 from __future__ import annotations
 

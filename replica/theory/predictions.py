@@ -34,6 +34,7 @@ from replica.theory.symbols import (
     rho,
     u,
     v,
+    y,
     z,
 )
 
@@ -150,19 +151,18 @@ def prediction_law(solution: Solution, protocol: Protocol | str) -> PredictionLa
     protocol = Protocol(protocol)
     parameters = solution.parameters
     label_variance = 1.0 + parameters.sigma * parameters.sigma
-    implicit, ik = parameters.implicit_ridge, 1.0 / np.asarray(parameters.kappa)
+    eta_ = parameters.implicit_ridge
+    inverse = 1.0 / np.asarray(parameters.kappa)
     with np.errstate(all="ignore"):
-        argument = spectrum.resolvent_argument(implicit, solution.effective_ridge)
-        inverse = spectrum.resolvent_inverse(argument, ik, spectrum.gap(parameters.kappa, parameters.rho))
+        distance = spectrum.gap(parameters.kappa, parameters.rho)
         values = _compiled(protocol)(
             parameters.sigma * parameters.sigma,
-            implicit,
+            eta_,
             label_variance / parameters.alpha_test,
             parameters.rho,
-            ik,
-            parameters.gamma,
-            argument,
             inverse,
+            parameters.gamma,
+            *spectrum.resolvents(eta_ + solution.effective_ridge, inverse, distance),
             solution.noise_level,
         )
     threshold = solution.status == Status.INTERPOLATION_THRESHOLD
@@ -181,9 +181,9 @@ def _compiled(protocol: Protocol) -> Any:
     parts = contributions(protocol)
     named = [*(parts[part] for part in errors.PARTS), conditional_variance(protocol)]
     return compiled(
-        (noise, eta, eta_test, rho, inverse_kappa, gamma, z, u, v),
+        (noise, eta, eta_test, rho, inverse_kappa, gamma, z, y, u, v),
         [spectrum.lowered(expression) for expression in named],
-        definitions,
+        {symbol: value for symbol, value in definitions.items() if symbol is not y},
     )
 
 

@@ -1,8 +1,8 @@
 """The equations as LaTeX, as text, and as a Python module that stands alone.
 
-Everything is printed from the objects that are solved: `action().expression`, its stationarity, the reduction,
-the averages, `errors`, and the expansions of `long_context`. The order is fixed and sympy's printers sort
-terms, so the text is the same under any hash seed.
+Everything is printed from the objects that are solved: `action().expression`, its stationarity, the
+reduction, the averages, `errors`, and the expansions of `long_context`. The order is fixed and sympy's
+printers sort terms, so the text is the same under any hash seed.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ from replica.theory.symbols import (
     s_range,
     t,
     xi,
+    y,
     z,
 )
 
@@ -92,8 +93,8 @@ def action_equations() -> list[Equation]:
         Equation(
             sp.Symbol("Phi"),
             action().expression,
-            "replica-symmetric free energy, stationary in q, m, chi and their conjugates; < > averages over the "
-            "eigenvalues s of R_k on R^D, < >_P over those on range(P)",
+            "replica-symmetric free energy, stationary in q, m, chi and their conjugates; < > averages over "
+            "the eigenvalues s of R_k on R^D, < >_P over those on range(P)",
         )
     ]
 
@@ -193,7 +194,7 @@ def long_context_equations() -> list[Equation]:
         Equation(
             long_context.U,
             (w + sp.sqrt(w**2 + 4)) / 2,
-            "u (kappa/eta)^(1/2) near rho = kappa for gamma > 1, with w = (1/rho - 1/kappa) (kappa/eta)^(1/2)",
+            "u (kappa/eta)^(1/2) near rho = kappa for gamma > 1; w = (1/rho - 1/kappa) (kappa/eta)^(1/2)",
         )
     )
     for noiseless in (False, True):
@@ -211,8 +212,7 @@ def _amplitude(protocol: Protocol, case: Case) -> sp.Expr:
     """The leading term, in factors that are positive in their regime."""
     expression = sp.factor(_named(long_context.expansion(protocol, case).expression(eta)))
     negative = [rho - 1, _kappa - 1, gamma - 1 if case.samples is not Samples.OVERDETERMINED else rho - 1]
-    if case.tasks is Tasks.POOR:
-        negative.append(_kappa - rho)
+    negative.append(_kappa - rho if case.tasks is Tasks.POOR else rho - _kappa)
     held = sp.Dummy(positive=True)
     for factor in negative:
         expression = expression.subs(factor, -held).subs(held, -factor)
@@ -228,8 +228,9 @@ def _regime(protocol: Protocol, case: Case) -> str:
         Samples.CRITICAL: f"gamma = {spanned} < 1",
     }[case.samples]
     order = {Tasks.RICH: "rho < kappa", Tasks.CRITICAL: "rho = kappa", Tasks.POOR: "rho > kappa"}[case.tasks]
-    left_out = long_context.expansion(protocol, case).remainder
-    return f"{order}, {prompts}, sigma {'=' if case.noiseless else '>'} 0; left out: order eta^({left_out})"
+    power = long_context.expansion(protocol, case).remainder
+    left_out = power if power.is_integer and power >= 0 else f"({power})"
+    return f"{order}, {prompts}, sigma {'=' if case.noiseless else '>'} 0; left out: order eta^{left_out}"
 
 
 _EQUATIONS: dict[str, Callable[[], list[Equation]]] = {
@@ -248,7 +249,7 @@ _kappa, _sigma = sp.symbols("kappa sigma", positive=True)
 
 def _named(expression: sp.Expr) -> sp.Expr:
     """With kappa and sigma themselves and the named differences written out."""
-    shown = {inverse_kappa: 1 / _kappa, noise: _sigma**2, off_range: 1 - rho, excess: gamma - 1}
+    shown = {inverse_kappa: 1 / _kappa, noise: _sigma**2, off_range: 1 - rho, excess: gamma - 1, y: 1 / z}
     return sp.sympify(expression).subs(shown)
 
 
@@ -353,7 +354,7 @@ def _code(expression: sp.Expr) -> str:
     return _Python().doprint(expression)
 
 
-_HEAD = '''"""Low-rank in-context learning in the limit of high dimension: printed from the equations that replica solves.
+_HEAD = '''"""Low-rank in-context learning in the limit of high dimension, printed from what replica solves.
 
 Errors are mean squared errors on a fresh prompt, label noise included; everything is dimensionless. Ratios:
 alpha = L/D, kappa = M0/D, rho = r/D, gamma = M/D^2; eta = (1 + sigma^2)/alpha.
@@ -422,7 +423,10 @@ def _python_saddle() -> str:
     named = ", ".join(_code(symbol) for symbol in definitions)
     arguments = "z, kappa, rho, gamma"
     return f'''def spectrum({arguments}):
-    """u = 1/f(z), the positive root of 0 = {_Text().doprint(_named(spectrum.resolvent_equation))}, and what follows."""
+    """1/kappa, u = 1/f(z) and what follows from it.
+
+    u is the positive root of 0 = {_Text().doprint(_named(spectrum.resolvent_equation))}.
+    """
     kappa_inv = 1 / kappa
     d = 1 / rho if kappa == math.inf else (kappa - rho) / (kappa * rho)
     larger = (abs(z + d) + math.sqrt((z + d) ** 2 + 4 * z * kappa_inv)) / 2
@@ -431,7 +435,7 @@ def _python_saddle() -> str:
 
 
 def effective_ridge(eta, kappa, rho, gamma, ridge):
-    """The root xi of the scalar equation G, by Newton's method from below, which is monotone as G is concave."""
+    """The root xi of the scalar equation, by Newton's method from below: monotone, as it is concave."""
     if ridge == 0 and gamma >= 1:
         return 0.0
     # q_hat <= gamma, and q_hat >= 0 with <1/(s + z)> <= 1/z.
