@@ -70,8 +70,8 @@ def printed(form: str = "latex", part: str = "all") -> str:
 
     Examples
     --------
-    >>> print(printed("text", "action").splitlines()[-1])
-    Phi = ...
+    >>> print(printed("text", "stationarity").splitlines()[9])
+    chi = <(eta + s)/(gamma*lambda + qhat*(eta + s))>
     """
     if form not in FORMATS:
         raise InputError(f"format = {form!r} is unknown; allowed are {', '.join(FORMATS)}")

@@ -66,7 +66,8 @@ def test_the_module_reproduces_the_solution(point: dict[str, float]) -> None:
 def test_the_module_runs_without_replica(tmp_path: Path) -> None:
     (tmp_path / "equations.py").write_text(printed("python", "errors"))
     code = (
-        "import sys\nfrom equations import solve\nassert not any(m.startswith('replica') for m in sys.modules)\n"
+        "import sys\nfrom equations import solve\n"
+        "assert not any(name.startswith('replica') for name in sys.modules)\n"
         "print(solve(2, 1.5, 0.9, 1.5, 0.3)['errors.IDG'])"
     )
     done = subprocess.run(
