@@ -59,7 +59,7 @@ def command(form: str, **values: Any) -> int:
     elif form == "csv":
         click.echo(csv_text([plain(flat(point)) for point in points]))
     else:
-        click.echo(_table(points, lines))
+        click.echo(_table([plain(point) for point in points], lines))
     failed = {label for label in (point["status"] for point in points) if not Status[label.upper()].is_answer}
     for label in sorted(failed):
         click.echo(f"{label}: {Status[label.upper()].advice}", err=True)
@@ -69,7 +69,9 @@ def command(form: str, **values: Any) -> int:
 
 
 def _table(points: list[dict[str, Any]], lines: list[str]) -> str:
-    fixed = {name: value for name, value in points[0]["parameters"].items() if name not in lines}
+    fixed = [
+        [name, value] for name, value in points[0]["parameters"].items() if name not in (*lines, "alpha_test")
+    ]
     where = lines[0] if lines else "rho"
     regimes = [[point["parameters"][where], *point["regime"].values(), point["status"]] for point in points]
     places = [
@@ -87,7 +89,7 @@ def _table(points: list[dict[str, Any]], lines: list[str]) -> str:
     steep = ["steepest rho", "its rho - kappa", "asymptotic"]
     return "\n\n".join(
         [
-            "  ".join(f"{name} {value:g}" for name, value in fixed.items()),
+            table_text([name for name, _ in fixed], [[value for _, value in fixed]]),
             table_text([where, "tasks", "samples", "status"], regimes),
             table_text([where, "rho - kappa", "scaling variable", *steep], places),
             table_text([where, *names], errors),
@@ -96,7 +98,6 @@ def _table(points: list[dict[str, Any]], lines: list[str]) -> str:
 
 
 def _steepest(point: dict[str, Any]) -> list[Any]:
-    place = plain(point["steepest"])
-    if place["on_bound"]:
-        return [None, None, place["asymptotic_distance"]]
-    return [place["rho"], place["distance"], place["asymptotic_distance"]]
+    place = point["steepest"]
+    inside = [None, None] if place["on_bound"] else [place["rho"], place["distance"]]
+    return [*inside, place["asymptotic_distance"]]

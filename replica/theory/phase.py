@@ -130,8 +130,8 @@ def steepest(parameters: Parameters) -> Steepest:
 
     This is the largest maximum of d log IDG / d rho inside the range: without noise the slope also grows like
     1/rho towards rho = 0. Scans rho, finely around kappa, then differentiates a polynomial through log IDG in
-    a window as wide as the transition. NaN where the errors are not finite. The rho of `parameters` only takes
-    part in the shape.
+    a window as wide as the transition. NaN where the errors are not finite. The rho of `parameters` takes
+    part in the shape alone.
 
     Examples
     --------
@@ -157,10 +157,12 @@ def _steepest(point: dict[str, float]) -> tuple[float, float, float, bool]:
     def log_error(rho: Any) -> np.ndarray:
         return np.log(solve(Parameters(rho=rho, **point)).errors["IDG"])
 
-    width = _width(point, min(kappa, 1.0))
+    middle = min(kappa, 1.0)
+    width = _width(point, middle)
     # Spacing in proportion to the distance from kappa, down to a fraction of the transition's width.
-    ends = np.arcsinh((np.array([LOWEST_RANK, 1.0]) - min(kappa, 1.0)) / width)
-    rho = np.unique(np.clip(min(kappa, 1.0) + width * np.sinh(np.linspace(*ends, _SCAN)), LOWEST_RANK, 1.0))
+    first, last = (float(np.arcsinh((end - middle) / width)) for end in (LOWEST_RANK, 1.0))
+    rho = middle + width * np.sinh(np.linspace(first, last, _SCAN))
+    rho = np.unique(np.clip(rho, LOWEST_RANK, 1.0))
     values = log_error(rho)
     if not np.all(np.isfinite(values)):
         return _NOWHERE

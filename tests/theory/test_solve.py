@@ -1,14 +1,12 @@
 """Solving grids: identities of the answer, statuses, regimes and broadcasting."""
 
 import json
-import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from scipy.optimize import brentq
+from seeds import outputs_under_hash_seeds
 from strategies import points
 
 from replica import Parameters, Status, solve
@@ -224,16 +222,7 @@ def test_numbers_and_fingerprint_do_not_depend_on_the_hash_seed() -> None:
         "s = solve(Parameters(alpha=2, kappa=[.5, 1.5], rho=.9, gamma=[.7, 1.5], sigma=.3, ridge=.01))\n"
         "print(json.dumps([fingerprint(), [e.tolist() for e in s.errors.values()], s.residual.tolist()]))"
     )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
+    outputs = outputs_under_hash_seeds(code)
     assert len(outputs) == 1
     assert len(json.loads(outputs.pop())[0]) == 16
 
