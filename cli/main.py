@@ -20,6 +20,7 @@ COMMANDS = {
     "phase": "Locate points with respect to the transition at rho = kappa.",
     "equations": "Print the equations that are solved, for reading or for use.",
     "sweep": "Solve the theory over a grid and store it.",
+    "simulate": "Run experiments at one point, at finite size.",
     "optimize": "Find the parameters that minimise a weighted error.",
     "figure": "Draw a figure, with its caption beside it.",
 }

@@ -17,10 +17,11 @@ FAILED, PARTLY_FAILED = 1, 3
 
 
 class Display:
-    """Shows a run on stderr; `quiet` shows nothing."""
+    """Shows a run on stderr, counted in `unit`; `quiet` shows nothing."""
 
-    def __init__(self, quiet: bool = False) -> None:
+    def __init__(self, quiet: bool = False, unit: str = "points") -> None:
         self.quiet = quiet
+        self.unit = unit
         self.bar: Any = None
         self.started = self.last = time.monotonic()
 
@@ -44,14 +45,16 @@ class Display:
             self.last = time.monotonic()
             rate = done / (self.last - self.started)
             self.say(
-                f"{done} of {total} points, {rate:.3g} a second, {(total - done) / rate:.0f} s remaining"
+                f"{done} of {total} {self.unit}, {rate:.3g} a second, {(total - done) / rate:.0f} s remaining"
             )
 
     def _draw(self, done: int, total: int) -> None:
         if self.bar is None:
             from tqdm import tqdm
 
-            self.bar = tqdm(total=total, unit=" points", unit_scale=True, dynamic_ncols=True, leave=False)
+            self.bar = tqdm(
+                total=total, unit=f" {self.unit}", unit_scale=True, dynamic_ncols=True, leave=False
+            )
         self.bar.update(done - self.bar.n)
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import effective_n_jobs
 from threadpoolctl import threadpool_limits
-from tqdm import tqdm
 
 from replica.exceptions import InputError, NumericalError
 from replica.parameters import PROTOCOLS, Parameters, Protocol
@@ -164,7 +162,7 @@ def simulate(
     n_jobs: int = -1,
     rtol: float = 1e-8,
     gain: float | None = None,
-    progress: bool = False,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Experiment:
     """Train linear attention `repeats` times on random prompts in dimension `dim` and average its errors.
 
@@ -182,7 +180,7 @@ def simulate(
     n_jobs: threads, negative counted from the number of cores as joblib does. Numbers do not depend on it.
     rtol: largest relative residual of a fit, in (0, 0.01].
     gain: where given, errors are decomposed about `gain` times the projector onto the task family.
-    progress: show a bar on stderr.
+    progress: called with the repeats done and their number after each.
 
     Returns
     -------
@@ -213,9 +211,7 @@ def simulate(
         workers = 1 if sizes.dim >= SHARED_ROWS_DIM else min(jobs, repeats)
         threads = jobs // workers
         memory.check(sizes, workers, threads)
-        # disable=None draws the bar on a terminal only.
-        bar = tqdm(total=repeats, unit="repeat", leave=False, disable=None) if progress else None
-        with threadpool_limits(limits=1, user_api="blas"), bar or nullcontext(), Team(workers) as outer:
+        with threadpool_limits(limits=1, user_api="blas"), Team(workers) as outer:
 
             def run(worker: int, repeat: int) -> None:
                 words = entropy(params, sizes.dim, repeat, seed)
@@ -224,8 +220,8 @@ def simulate(
                         outcomes[repeat] = _repeat(params, sizes, words, inner, rtol, gain)
                     except NumericalError as error:
                         outcomes[repeat] = Failure(repeat, words, str(error))
-                if bar is not None:
-                    bar.update()
+                if progress is not None:
+                    progress(len(outcomes), repeats)
 
             outer.share(range(repeats), run)
 

@@ -198,11 +198,15 @@ def _conjugate_gradients(
         reached = residual(W)
         if reached <= rtol:
             return Fit(W, steps, reached)
-        goal *= 0.5 * rtol / reached
-        # Below rounding the iteration's own residual means nothing.
-        if unfinished or goal < np.finfo(float).eps:
+        if unfinished:
             raise NumericalError(
                 f"relative residual {reached:.1e} after {steps} iterations, asked for {rtol:g}, at "
                 f"gamma = {gamma:.6g}; convergence is slow near gamma = 1 and, below it, at large alpha: "
                 "try a gamma farther from 1, a smaller alpha, a ridge or a larger rtol"
+            )
+        goal *= 0.5 * rtol / reached
+        if goal < np.finfo(float).eps:
+            raise NumericalError(
+                f"relative residual {reached:.1e} after {steps} iterations, asked for {rtol:g}, which "
+                "rounding does not allow here; try a larger rtol"
             )

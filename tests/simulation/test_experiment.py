@@ -2,10 +2,6 @@
 
 import json
 import math
-import os
-import signal
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -231,35 +227,3 @@ def test_sizes_that_are_whole_are_exact() -> None:
     sizes = Sizes.of(params, 60)
     assert (sizes.length, sizes.tasks, sizes.rank, sizes.prompts) == (120, 90, 54, 5400)
     assert sizes.realized(params) == Parameters(**dict(params.items()))
-
-
-@pytest.mark.skipif(os.name != "posix", reason="signals to a process are POSIX")
-@pytest.mark.parametrize("dim", [30, 200])
-def test_an_interrupt_stops_within_two_seconds_and_leaves_nothing(dim: int) -> None:
-    code = (
-        # A process started in the background may be told to ignore the signal.
-        "import signal, threading\n"
-        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from replica import Parameters\n"
-        "from replica.simulation import simulate\n"
-        "params = Parameters(alpha=2, kappa=1.5, rho=0.9, gamma=1.1, sigma=0.3)\n"
-        "print('ready', flush=True)\n"
-        "try:\n"
-        f"    simulate(params, {dim}, 100_000, seed=0, n_jobs=2)\n"
-        "except KeyboardInterrupt:\n"
-        "    print([thread.name for thread in threading.enumerate()], flush=True)\n"
-    )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(1)
-        assert process.poll() is None
-        start = time.perf_counter()
-        process.send_signal(signal.SIGINT)
-        try:
-            out, _ = process.communicate(timeout=20)
-        finally:
-            process.kill()
-        assert time.perf_counter() - start < 2
-    assert out == "['MainThread']\n"
-    assert process.returncode == 0

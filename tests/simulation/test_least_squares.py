@@ -110,7 +110,7 @@ def test_whitened_steps_do_not_depend_on_the_length_of_contexts() -> None:
 
 def test_a_residual_out_of_reach_is_a_failure_that_says_so() -> None:
     _, _, prompts, design = instance(10, 1.1, 0.0)
-    with pytest.raises(NumericalError, match=r"asked for 1e-17, at gamma = 1\.1; convergence is slow"):
+    with pytest.raises(NumericalError, match="asked for 1e-17, which rounding does not allow"):
         minimise(design, prompts.labels, 0.0, rtol=1e-17)
     _, _, prompts, design = instance(10, 0.9, 0.0)
     with pytest.raises(NumericalError, match="by Cholesky, asked for 1e-17"):
@@ -120,7 +120,9 @@ def test_a_residual_out_of_reach_is_a_failure_that_says_so() -> None:
 def test_running_out_of_iterations_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(least_squares, "MAX_ITERATIONS", 7)
     _, _, prompts, design = instance(10, 1.1, 0.0)
-    with pytest.raises(NumericalError, match="after 7 iterations"):
+    with pytest.raises(
+        NumericalError, match=r"after 7 iterations, .* at gamma = 1\.1; convergence is slow near"
+    ):
         minimise(design, prompts.labels, 0.0)
 
 
