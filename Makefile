@@ -4,7 +4,7 @@ BIN := .venv/bin
 # The package as it installs, for mypy, which does not follow the folder mapping of pyproject.toml.
 TREE := .venv/tree/replica
 
-.PHONY: demo test slow lint bench lock clean help
+.PHONY: demo test slow lint bench bench-large lock clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -31,6 +31,9 @@ lint: .venv/dev  ## ruff and mypy
 
 bench: .venv/dev  ## measure speed as ratios within one run
 	@$(BIN)/python -m benchmarks
+
+bench-large: .venv/dev  ## time and memory of one experiment at D = 300 and at D = 500
+	@$(BIN)/python -m benchmarks.simulation 300 500
 
 lock:  ## pin the dependencies anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --all-extras --group build --no-emit-index-url --no-annotate --no-header pyproject.toml -o constraints.txt

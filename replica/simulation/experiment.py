@@ -26,8 +26,8 @@ DIFFERENCES = {
     "ODG-IDG": (Protocol.ODG, Protocol.IDG),
 }
 """Paired differences: the protocols of one repeat share their W."""
-SHARED_ROWS_DIM = 128
-"""From this dimension on all threads work on one repeat; below, where a pass is short, on one repeat each."""
+SHARED_ENTRIES = 2**21
+"""From this M x D on all threads work on one repeat; below, where a pass is short, each works on its own."""
 
 _Numbers = dict[str, float]
 """What one repeat gives, by name; the parts are `protocol.part`."""
@@ -177,10 +177,11 @@ def simulate(
     dim: D >= 2.
     repeats: >= 1; one repeat has no standard error.
     seed: >= 0. Each repeat draws from `SeedSequence([seed, dim, repeat, hash of params])`.
-    n_jobs: threads, negative counted from the number of cores as joblib does. Numbers do not depend on it.
+    n_jobs: threads, negative counted from the number of cores as joblib does. Numbers do not depend on it;
+        BLAS is held to one thread meanwhile, in the whole process.
     rtol: largest relative residual of a fit, in (0, 0.01].
     gain: where given, errors are decomposed about `gain` times the projector onto the task family.
-    progress: called with the repeats done and their number after each.
+    progress: called after each repeat, from any thread, with the number done and that of all.
 
     Returns
     -------
@@ -208,7 +209,7 @@ def simulate(
     at_threshold = params.ridge == 0 and sizes.prompts == sizes.dim**2
     outcomes: dict[int, _Numbers | Failure] = {}
     if not at_threshold:
-        workers = 1 if sizes.dim >= SHARED_ROWS_DIM else min(jobs, repeats)
+        workers = 1 if sizes.prompts * sizes.dim >= SHARED_ENTRIES else min(jobs, repeats)
         threads = jobs // workers
         memory.check(sizes, workers, threads)
         with threadpool_limits(limits=1, user_api="blas"), Team(workers) as outer:

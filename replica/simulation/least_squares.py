@@ -70,22 +70,24 @@ def minimise(design: Design, labels: np.ndarray, ridge: float, rtol: float = 1e-
     rows, dim = design.queries.shape
     gamma = rows / dim**2
     interpolates = ridge == 0 and gamma < 1
-    target = labels if interpolates else design.adjoint(labels)
+    per_dim = rows / dim
+    target = labels if interpolates else design.adjoint(labels) / per_dim
 
     def residual(W: np.ndarray) -> float:
         left = labels - design.forward(W)
         if not interpolates:
-            left = design.adjoint(left) - (rows * ridge / dim) * W
+            left = design.adjoint(left) / per_dim - ridge * W
         return float(np.linalg.norm(left) / np.linalg.norm(target))
 
     if not np.isfinite(np.linalg.norm(target)):
         raise NumericalError("the labels leave the range of float64; try a smaller sigma")
     if not interpolates:
         moments, axes = np.linalg.eigh(design.second_moment())
+        moments = np.maximum(moments, 0)  # rounding makes some negative
         effective = effective_ridge(moments, ridge, gamma)
         if gamma >= 1 or ridge > EXPLICIT_SHARE * effective:
             return _primal(design, target, ridge, moments + effective, axes, residual, rtol)
-    penalty = rows * ridge / dim
+    penalty = per_dim * ridge
     if rows <= DIRECT_ROWS:
         return _direct(design, labels, penalty, residual, rtol)
 
@@ -144,7 +146,7 @@ def _primal(
         W = to_weights(v)
         return ((design.normal(W) / per_dim + ridge * W) @ whitening).ravel()
 
-    right = (target / per_dim @ whitening).ravel()
+    right = (target @ whitening).ravel()
     return _conjugate_gradients(normal, right, to_weights, residual, rtol, rows / dim**2)
 
 
@@ -186,9 +188,12 @@ def _conjugate_gradients(
     """Run SciPy's `cg`, again from where it stopped if the true residual has not followed its own."""
     steps = 0
 
-    def count(_: np.ndarray) -> None:
+    def count(x: np.ndarray) -> None:
         nonlocal steps
         steps += 1
+        # NaN spreads to all entries at once, and no residual of it is ever small.
+        if not np.isfinite(x[0]):
+            raise NumericalError("the iteration leaves the range of float64; try a smaller sigma")
 
     system = LinearOperator((right.size, right.size), matvec=operator, dtype=np.float64)
     x, goal = np.zeros_like(right), rtol
@@ -205,7 +210,7 @@ def _conjugate_gradients(
                 "try a gamma farther from 1, a smaller alpha, a ridge or a larger rtol"
             )
         goal *= 0.5 * rtol / reached
-        if goal < np.finfo(float).eps:
+        if not goal >= np.finfo(float).eps:
             raise NumericalError(
                 f"relative residual {reached:.1e} after {steps} iterations, asked for {rtol:g}, which "
                 "rounding does not allow here; try a larger rtol"

@@ -26,9 +26,12 @@ def task_moments(tasks: Tasks) -> Mapping[Protocol, np.ndarray]:
 def population_error(W: np.ndarray, moment: np.ndarray, length_test: float, sigma: float) -> float:
     """The expected squared error of `yhat = x^T W what` on a fresh prompt, label noise included.
 
-    Exact at any D (arXiv:2510.04548, set-up): with `tr = Tr / D`, B the task moment and C that of `what`,
+    Exact at any D (arXiv:2510.04548, set-up). With `tr = Tr / D`, B the task moment and F that of the
+    fluctuation of `what` about its task,
 
-        e = sigma^2 + tr B - 2 tr(W B) + tr(W C W^T),    C = B + (D/L~) [(tr B + sigma^2) I + B/D].
+        e = sigma^2 + tr (I - W) B (I - W)^T + tr W F W^T,    F = (D/L~) [(tr B + sigma^2) I + B/D],
+
+    which equals `sigma^2 + tr B - 2 tr(W B) + tr(W (B + F) W^T)` without its cancellation.
 
     Parameters
     ----------
@@ -44,10 +47,8 @@ def population_error(W: np.ndarray, moment: np.ndarray, length_test: float, sigm
     >>> population_error(np.zeros((3, 3)), np.eye(3), length_test=5, sigma=0.5)
     1.25
     """
-    dim = len(W)
-    spread = np.trace(moment) / dim
-    signal = spread - 2 * np.vdot(W, moment) / dim
-    return float(sigma**2 + signal + _power(W, _estimate_moment(moment, length_test, sigma)))
+    missed = _power(np.eye(len(W)) - W, moment)
+    return sigma**2 + missed + _power(W, _fluctuation(moment, length_test, sigma))
 
 
 def decompose(
@@ -80,7 +81,7 @@ def decompose(
     {part: value}, with the parts in the order of `PARTS`.
     """
     total = population_error(W, moment, length_test, sigma)
-    estimate_moment = _estimate_moment(moment, length_test, sigma)
+    estimate_moment = moment + _fluctuation(moment, length_test, sigma)
     signal = gain * projector
     family = W @ projector
     algorithmic = population_error(signal, moment, length_test, sigma)
@@ -90,15 +91,13 @@ def decompose(
     return dict(zip(PARTS, (algorithmic, memorization, structural, rest - memorization), strict=True))
 
 
-def _estimate_moment(moment: np.ndarray, length_test: float, sigma: float) -> np.ndarray:
-    """C, the second moment of the context estimate."""
+def _fluctuation(moment: np.ndarray, length_test: float, sigma: float) -> np.ndarray:
+    """F, the second moment of the context estimate less that of its task."""
     dim = len(moment)
-    per_length = dim / length_test
-    moment_of_estimate = moment * (1 + per_length / dim)
-    moment_of_estimate[np.diag_indices(dim)] += per_length * (np.trace(moment) / dim + sigma**2)
-    return moment_of_estimate
+    isotropic = np.trace(moment) / dim + sigma**2
+    return dim / length_test * (isotropic * np.eye(dim) + moment / dim)
 
 
-def _power(W: np.ndarray, estimate_moment: np.ndarray) -> float:
-    """E[(x^T W what)^2] = tr(W C W^T)."""
-    return float(np.vdot(W @ estimate_moment, W) / len(W))
+def _power(W: np.ndarray, moment: np.ndarray) -> float:
+    """E[(x^T W u)^2] = tr(W U W^T), U being the second moment of u."""
+    return float(np.vdot(W @ moment, W) / len(W))

@@ -3,6 +3,7 @@
 import json
 import math
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from replica.simulation.population import PARTS
 from replica.simulation.rows import Rows, Stopped, Team
 from replica.simulation.sizes import Sizes, entropy
 
+REFERENCE = Path(__file__).parents[1] / "reference" / "low_rank_icl_points.json"
+# Without the point at rho = kappa and alpha = 1e4: at these D its errors have tails without a mean.
+POINTS = [point for point in json.loads(REFERENCE.read_text()) if point["parameters"]["alpha"] < 1000]
 POINT = {"alpha": 2.0, "kappa": 0.77, "rho": 0.33, "gamma": 1.5, "sigma": 0.3}
 
 
@@ -39,7 +43,7 @@ def test_numbers_depend_neither_on_the_workers_nor_on_who_shares_the_work(
     alone = numbers(simulate(params, dim, 3, seed=1, n_jobs=1, gain=0.5))
     assert np.all(np.isfinite(alone))
     assert np.array_equal(alone, numbers(simulate(params, dim, 3, seed=1, n_jobs=3, gain=0.5)))
-    monkeypatch.setattr(experiment, "SHARED_ROWS_DIM", 2)
+    monkeypatch.setattr(experiment, "SHARED_ENTRIES", 0)
     assert np.array_equal(alone, numbers(simulate(params, dim, 3, seed=1, n_jobs=3, gain=0.5)))
 
 
@@ -107,6 +111,23 @@ def test_cross_parts_shrink_like_one_over_the_dimension() -> None:
         sizes.append(dim * np.sqrt(np.mean(parts[Protocol.IDG]["cross"] ** 2)))
     # Each is known to 1/sqrt(2 n), so the ratio to 13%: 4 of them; 1/sqrt(D) would make it 2.
     assert sizes[1] / sizes[0] == pytest.approx(1, abs=0.52)
+
+
+@pytest.mark.parametrize("point", POINTS, ids=lambda point: f"gamma={point['parameters']['gamma']}")
+def test_errors_and_parts_tend_to_the_reference_of_the_limit(point: dict[str, Any]) -> None:
+    params = Parameters(**point["parameters"])
+    gain = point["prediction"]["IDG"][0]  # tr(W P) / rho, the gain of the signal
+    for dim, repeats in ((20, 20), (40, 10)):
+        result = simulate(params, dim, repeats, seed=0, gain=gain)
+        # Deviations are c/D with c between 0 and 8 away from the threshold.
+        slack = 8 / dim
+        for protocol, mean in result.means.items():
+            limit = point["errors"][protocol]
+            assert abs(mean.mean - limit) < 4 * mean.stderr + slack * limit
+            parts = result.decomposition[protocol] if result.decomposition else {}
+            for part, expected in zip(PARTS, [*point["decomposition"][protocol], 0.0], strict=True):
+                value = Estimate.of(parts[part])
+                assert abs(value.mean - expected) < 4 * value.stderr + slack * limit
 
 
 def test_one_repeat_has_no_standard_error() -> None:

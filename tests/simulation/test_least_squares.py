@@ -132,6 +132,30 @@ def test_estimates_that_are_degenerate_to_rounding_are_refused() -> None:
         minimise(design, prompts.labels, 0.0)
 
 
+@pytest.mark.parametrize("gamma", [0.7, 1.5])
+def test_extreme_ridges_reach_their_residual(gamma: float) -> None:
+    _, _, prompts, design = instance(10, gamma, 0.1)
+    huge = minimise(design, prompts.labels, 1e300)
+    # The first order in 1/ridge; the next is smaller by another 1e300.
+    expected = design.adjoint(prompts.labels) * 10 / len(prompts.labels)
+    np.testing.assert_allclose(huge.W * 1e300, expected, rtol=0, atol=1e-8 * np.linalg.norm(expected))
+    tiny, none = (minimise(design, prompts.labels, ridge, rtol=1e-12) for ridge in (1e-13, 0.0))
+    # A ridge of 1e-13 moves W by 1e-13 times a condition number below 1e4.
+    assert np.linalg.norm(tiny.W - none.W) < 1e-8 * np.linalg.norm(none.W)
+
+
+def test_an_overflow_ends_the_iteration_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(least_squares, "DIRECT_ROWS", 0)
+    _, _, prompts, _ = instance(10, 0.7, 0.0)
+    rows = Rows(len(prompts.labels), Team(1))
+    design = Design(prompts.queries, 1e200 * prompts.estimates, rows)
+    with (
+        np.errstate(over="ignore", invalid="ignore"),
+        pytest.raises(NumericalError, match="leaves the range of float64"),
+    ):
+        minimise(design, prompts.labels, 0.0)
+
+
 @pytest.mark.parametrize("ridge", [1e-12, 1e-3, 1.0, 1e6])
 @pytest.mark.parametrize("gamma", [0.2, 0.999, 5.0])
 def test_effective_ridge_solves_its_equation(ridge: float, gamma: float) -> None:
