@@ -18,9 +18,9 @@ from sympy.printing.str import StrPrinter
 from replica.engine.action import Average
 from replica.exceptions import InputError
 from replica.parameters import PROTOCOLS, Protocol
-from replica.theory import equations, errors, long_context, saddle, spectrum
+from replica.theory import equations, errors, saddle, spectrum
 from replica.theory.action import action
-from replica.theory.long_context import Case, Samples, Tasks
+from replica.theory.long_context import Case, Samples, Tasks, U, expansion, scaling
 from replica.theory.symbols import (
     chi_hat,
     definitions,
@@ -192,13 +192,13 @@ def long_context_equations() -> list[Equation]:
     w = sp.Symbol("w")
     lines.append(
         Equation(
-            long_context.U,
+            U,
             (w + sp.sqrt(w**2 + 4)) / 2,
             "u (kappa/eta)^(1/2) near rho = kappa for gamma > 1; w = (1/rho - 1/kappa) (kappa/eta)^(1/2)",
         )
     )
     for noiseless in (False, True):
-        series = long_context.scaling(Protocol.IDG, noiseless=noiseless)
+        series = scaling(Protocol.IDG, noiseless=noiseless)
         origin = (
             f"around rho = kappa, gamma > 1, sigma {'=' if noiseless else '>'} 0; relative corrections of "
         )
@@ -210,7 +210,7 @@ def long_context_equations() -> list[Equation]:
 
 def _amplitude(protocol: Protocol, case: Case) -> sp.Expr:
     """The leading term, in factors that are positive in their regime."""
-    expression = sp.factor(_named(long_context.expansion(protocol, case).expression(eta)))
+    expression = sp.factor(_named(expansion(protocol, case).expression(eta)))
     negative = [rho - 1, _kappa - 1, gamma - 1 if case.samples is not Samples.OVERDETERMINED else rho - 1]
     negative.append(_kappa - rho if case.tasks is Tasks.POOR else rho - _kappa)
     held = sp.Dummy(positive=True)
@@ -228,7 +228,7 @@ def _regime(protocol: Protocol, case: Case) -> str:
         Samples.CRITICAL: f"gamma = {spanned} < 1",
     }[case.samples]
     order = {Tasks.RICH: "rho < kappa", Tasks.CRITICAL: "rho = kappa", Tasks.POOR: "rho > kappa"}[case.tasks]
-    power = long_context.expansion(protocol, case).remainder
+    power = expansion(protocol, case).remainder
     left_out = power if power.is_integer and power >= 0 else f"({power})"
     return f"{order}, {prompts}, sigma {'=' if case.noiseless else '>'} 0; left out: order eta^{left_out}"
 
@@ -500,7 +500,7 @@ def _python_long_context() -> str:
             for noiseless, noise_test in ((True, "sigma == 0"), (False, "True")):
                 values = ", ".join(
                     f'"{protocol}": '
-                    + _code(long_context.expansion(protocol, Case(tasks, samples, noiseless)).expression(eta))
+                    + _code(expansion(protocol, Case(tasks, samples, noiseless)).expression(eta))
                     for protocol in PROTOCOLS
                 )
                 conditions = [c for c in (test, order, noise_test) if c != "True"]

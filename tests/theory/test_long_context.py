@@ -6,8 +6,18 @@ import sympy as sp
 
 from replica import InputError, Parameters, solve
 from replica.parameters import PROTOCOLS, Protocol
-from replica.theory import long_context as lc
-from replica.theory.long_context import Case, Samples, Tasks, collapse, expansion, long_context, scaling
+from replica.theory.long_context import (
+    Case,
+    Samples,
+    Tasks,
+    U,
+    collapse,
+    expansion,
+    gap,
+    long_context,
+    regularized,
+    scaling,
+)
 from replica.theory.symbols import gamma, inverse_kappa, noise, rho
 
 RANKS = {Tasks.RICH: 0.3, Tasks.CRITICAL: 0.6, Tasks.POOR: 0.85}
@@ -186,14 +196,14 @@ def test_infinite_contexts_are_the_limit() -> None:
 def test_a_ridge_makes_the_limit_regular() -> None:
     """Two terms, the second symbolic: what is left falls by four each time eta is halved."""
     point = {"kappa": 0.6, "rho": np.array([0.3, 0.6, 0.85]), "gamma": 0.8, "sigma": 0.4, "ridge": 0.1}
-    limits, slopes = lc.regularized(Parameters(alpha=1, **point))
+    limits, slopes = regularized(Parameters(alpha=1, **point))
     alphas = np.array([1e3, 2e3, 4e3])[:, None]
     exact = solve(Parameters(alpha=alphas, **point)).errors
     for protocol in PROTOCOLS:
         left = np.abs(exact[protocol] - limits[protocol] - slopes[protocol] * 1.16 / alphas)
         assert np.log2(left[:-1] / left[1:]) == pytest.approx(2, abs=0.05)
     with pytest.raises(InputError, match="ridge = 0"):
-        lc.regularized(Parameters(alpha=1, **point | {"ridge": 0.0}))
+        regularized(Parameters(alpha=1, **point | {"ridge": 0.0}))
 
 
 def test_what_no_series_describes_is_refused() -> None:
@@ -205,7 +215,7 @@ def test_what_no_series_describes_is_refused() -> None:
 
 def test_the_scaling_function_is_the_known_one() -> None:
     series = scaling(Protocol.IDG)
-    assert series.terms == {-1: noise / (lc.U * (gamma - 1))}
+    assert series.terms == {-1: noise / (U * (gamma - 1))}
     w = sp.Symbol("w", real=True)
     root = (w + sp.sqrt(w**2 + 4)) / 2
     assert sp.simplify(root - 1 / root - w) == 0
@@ -233,9 +243,9 @@ def test_errors_collapse_on_the_scaling_function(gamma_: float, sigma: float) ->
 def test_the_scaling_function_joins_the_regimes() -> None:
     """Far from the transition it has the amplitudes of the task-rich and task-poor sides close to it."""
     coefficient = scaling(Protocol.IDG, noiseless=True).terms[sp.Integer(1)]
-    rich = sp.limit(coefficient * lc.U, lc.U, sp.oo) * inverse_kappa
+    rich = sp.limit(coefficient * U, U, sp.oo) * inverse_kappa
     near = expansion(Protocol.IDG, Case(Tasks.RICH, OVER, True)).expression(sp.Integer(1))
-    side = sp.limit(near.subs(rho, 1 / (lc.gap + inverse_kappa)) * lc.gap, lc.gap, 0)
+    side = sp.limit(near.subs(rho, 1 / (gap + inverse_kappa)) * gap, gap, 0)
     # tau / U = tau^2 / d = eta / (kappa d) there.
     assert sp.simplify(rich - side) == 0
 
