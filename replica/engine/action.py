@@ -11,7 +11,7 @@ import sympy as sp
 class Average(sp.Function):
     """`Average(g, s)`: the mean of g over the law of the random variable s, left unevaluated.
 
-    The variable names its law. Constant factors come out of the mean, derivatives pass under it.
+    The variable names its law. Constant factors and signs come out of the mean, derivatives pass under it.
 
     >>> s, x = sp.symbols("s x")
     >>> Average(1 / (s + x), s).diff(x)
@@ -22,7 +22,7 @@ class Average(sp.Function):
 
     @classmethod
     def eval(cls, integrand: sp.Expr, variable: sp.Symbol) -> sp.Expr | None:
-        constant, rest = integrand.as_independent(variable, as_Add=False)
+        constant, rest = sp.factor_terms(integrand, sign=True).as_independent(variable, as_Add=False)
         if constant == 1:
             return None
         return constant if rest == 1 else constant * cls(rest, variable)
@@ -83,7 +83,7 @@ class Action:
             coefficient = sp.diff(condition, variable)
             if not coefficient.is_number or coefficient == 0:
                 raise ValueError(f"the condition of {variable} is not linear in it: {condition}")
-            solved[variable] = sp.expand(variable - condition / coefficient, deep=False)
+            solved[variable] = -(condition - coefficient * variable) / coefficient
         return solved
 
     def jacobian(self) -> sp.Matrix:
