@@ -6,6 +6,7 @@ import json
 
 import pytest
 from click.testing import CliRunner, Result
+from refusal import assert_refused
 
 from replica.cli.main import main
 from replica.theory.printing import printed
@@ -72,12 +73,7 @@ def test_points_without_an_answer() -> None:
     ],
 )
 def test_bad_input_is_one_sentence(change: dict[str, str], words: str) -> None:
-    done = run(**change)
-    assert done.exit_code == 2
-    assert done.stdout == ""
-    assert words in done.stderr
-    assert done.stderr.startswith("Error: ")
-    assert done.stderr.count("\n") == 1
+    assert_refused(run(**change), words)
 
 
 def equations(*words: str) -> Result:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from refusal import assert_refused
 
 from replica import Parameters
 from replica.cli.main import main
@@ -120,13 +121,7 @@ def test_failed_repeats_are_named_with_their_seeds(
     ],
 )
 def test_bad_input_is_one_sentence(change: dict[str, str | None], words: list[str]) -> None:
-    done = run(**change)
-    assert done.exit_code == 2
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("Error: ")
-    for word in words:
-        assert word in done.stderr
+    assert_refused(run(**change), *words)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals to a process are POSIX")

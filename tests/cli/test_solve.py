@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
+from refusal import assert_refused
 
 from replica import Parameters, solve
 from replica.cli.main import main
@@ -85,13 +86,7 @@ def test_an_integer_equals_its_float() -> None:
     ],
 )
 def test_bad_input_is_one_sentence(change: dict[str, str | None], words: list[str]) -> None:
-    done = run(**change)
-    assert done.exit_code == 2
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1
-    assert done.stderr.startswith("Error: ")
-    for word in words:
-        assert word in done.stderr
+    assert_refused(run(**change), *words)
 
 
 def test_an_unknown_command_is_refused() -> None:

@@ -1,16 +1,13 @@
 """Exact population errors against Monte Carlo on test prompts made from their definition."""
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
+from naive import naive_estimates
 
 from replica.parameters import PROTOCOLS, Protocol
 from replica.simulation.population import PARTS, decompose, population_error, task_moments
 from replica.simulation.sampling import Tasks, draw_tasks
 from replica.simulation.sizes import Sizes
-
-Sampler = Callable[[np.ndarray, int, float, np.random.Generator], np.ndarray]
 
 SIZES = Sizes(dim=8, length=10, length_test=6, tasks=5, rank=3, prompts=1)
 SIGMA = 0.4
@@ -29,7 +26,7 @@ def model(tasks: Tasks) -> np.ndarray:
     return 0.6 * tasks.basis @ tasks.basis.T + 0.2 * noise
 
 
-def prompts(protocol: Protocol, tasks: Tasks, draw: Sampler) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def prompts(protocol: Protocol, tasks: Tasks) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Fresh queries, estimates and labels."""
     rng = np.random.default_rng([2, PROTOCOLS.index(protocol)])
     w = {
@@ -37,7 +34,7 @@ def prompts(protocol: Protocol, tasks: Tasks, draw: Sampler) -> tuple[np.ndarray
         Protocol.IDG: lambda: np.sqrt(8 / 3) * rng.standard_normal((COUNT, 3)) @ tasks.basis.T,
         Protocol.ODG: lambda: rng.standard_normal((COUNT, 8)),
     }[protocol]()
-    what = draw(w, int(SIZES.length_test), SIGMA, rng)
+    what = naive_estimates(w, int(SIZES.length_test), SIGMA, rng)
     x = rng.standard_normal((COUNT, 8)) / np.sqrt(8)
     y = np.einsum("ij,ij->i", x, w) + SIGMA * rng.standard_normal(COUNT)
     return x, what, y
@@ -50,9 +47,9 @@ def within(sample: np.ndarray, value: float) -> bool:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_population_error_is_the_mean_error_on_fresh_prompts(
-    protocol: Protocol, tasks: Tasks, model: np.ndarray, naive_estimates: Sampler
+    protocol: Protocol, tasks: Tasks, model: np.ndarray
 ) -> None:
-    x, what, y = prompts(protocol, tasks, naive_estimates)
+    x, what, y = prompts(protocol, tasks)
     squares = (y - np.einsum("ij,jk,ik->i", x, model, what, optimize=True)) ** 2
     exact = population_error(model, task_moments(tasks)[protocol], SIZES.length_test, SIGMA)
     assert within(squares, exact)
@@ -62,7 +59,7 @@ def test_population_error_is_the_mean_error_on_fresh_prompts(
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_parts_are_the_powers_of_the_parts_of_the_prediction(
-    protocol: Protocol, tasks: Tasks, model: np.ndarray, naive_estimates: Sampler
+    protocol: Protocol, tasks: Tasks, model: np.ndarray
 ) -> None:
     gain = 0.5
     projector = tasks.basis @ tasks.basis.T
@@ -72,7 +69,7 @@ def test_parts_are_the_powers_of_the_parts_of_the_prediction(
     total = population_error(model, moment, SIZES.length_test, SIGMA)
     assert sum(parts.values()) == pytest.approx(total, rel=1e-14)  # a sum of four
 
-    x, what, y = prompts(protocol, tasks, naive_estimates)
+    x, what, y = prompts(protocol, tasks)
 
     def predictions(W: np.ndarray) -> np.ndarray:
         return np.einsum("ij,jk,ik->i", x, W, what, optimize=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from naive import naive_estimates
 from scipy.stats import ks_2samp
 
 from replica.parameters import Parameters
@@ -68,7 +69,7 @@ def length(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="module")
-def reference(length: int, naive_estimates: Sampler) -> np.ndarray:
+def reference(length: int) -> np.ndarray:
     return naive_estimates(np.tile(TASK, (COUNT, 1)), length, SIGMA, np.random.default_rng(0))
 
 
