@@ -218,40 +218,38 @@ class Problem:
             raise InputError(f"block_rows = {block_rows!r} is outside the allowed range: integers from 1")
         return (slice(start, min(start + block_rows, m)) for start in range(0, m, block_rows))
 
-    def radius(self, *weights: np.ndarray, at_least: float | None = None) -> float:
-        """R, the number that bounds |K| and every |X|_F, as the R-forms of the bounds assume.
+    def radius(self, norms: Mapping[str, float], R: float | None = None) -> float:
+        """R, the number that bounds |K| and other norms, as the R-forms of the bounds assume.
 
         Parameters
         ----------
-        weights: matrices (d1, d2) whose Frobenius norms R must bound.
-        at_least: a value of one's own for R; left out, the smallest admissible one.
+        norms: what R must bound beside |K|, by name.
+        R: a value of one's own; left out, the smallest admissible one.
 
         Raises
         ------
-        InputError: `at_least` is below |K| or one of the |X|_F, or is not a number.
+        InputError: R is below one of them, or not a finite number.
         """
-        sizes = {"|A1| |A2|": self.kronecker_norm}
-        sizes |= {f"|X_{index}|_F": float(np.linalg.norm(X)) for index, X in enumerate(weights)}
+        sizes = {"|K|": self.kronecker_norm, **norms}
         name = max(sizes, key=sizes.__getitem__)
-        if at_least is None:
+        if R is None:
             return sizes[name]
         # Norms carry rounding errors of a few eps; an R printed from one of them must be accepted again.
-        if not at_least >= sizes[name] * (1 - 1e-12):
+        if not sizes[name] * (1 - 1e-12) <= R < np.inf:
             raise InputError(
-                f"R = {at_least:g} is below {name} = {sizes[name]:.12g}, so the assumption of the R-form is "
-                f"false; allowed range [{sizes[name]:.12g}, inf)"
+                f"R = {R:g} is outside the allowed range [{sizes[name]:.12g}, inf): the R-form assumes that "
+                f"R bounds {name} = {sizes[name]:.12g}"
             )
-        return float(at_least)
+        return float(R)
 
     def report(self, X: Any = None) -> dict[str, Any]:
         """Sizes, spectral norms of A1 and A2, |X|_F, the smallest admissible R, and whether B is stochastic."""
         sizes = dict(zip(("m", "n", "d1", "d2"), self.shape, strict=True))
-        given = [] if X is None else [self.weights(X)]
-        norms = self.norms | {"X": float(np.linalg.norm(weights)) for weights in given}
+        norms = {} if X is None else {"X": float(np.linalg.norm(self.weights(X)))}
         return {
             "shape": sizes,
-            "norms": norms,
-            "R": self.radius(*given),
+            "norms": self.norms | norms,
+            "R": self.radius({f"|{name}|_F": norm for name, norm in norms.items()}),
             "row_stochastic": self.labels.row_stochastic,
         }
 
