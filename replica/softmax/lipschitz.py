@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from scipy.special import expit
 
 from replica.exceptions import InputError
@@ -180,32 +180,40 @@ def jacobian_bound(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     return np.minimum(high.max(axis=1), (2 * nearest * (1 - nearest)).max(axis=1))
 
 
-def measured_at(problem: Problem, X: Any, kind: str = Loss.NORMALIZED, *, seed: int = 0) -> float:
-    """The logarithm of the largest |eigenvalue| of the Hessian at X, approached from below by Lanczos.
+def largest_magnitude(operator: LinearOperator, *, seed: int = 0, tolerance: float = 1e-8) -> float:
+    """The largest |eigenvalue| of a symmetric operator, approached from below by Lanczos.
 
     A Ritz value never exceeds the eigenvalue it approaches, so this is an estimate from below even where the
-    iteration stops early; up to 16 weights the Hessian is formed instead.
+    iteration stops early; up to 16 dimensions the matrix is formed instead.
 
     Parameters
     ----------
-    problem: the data. X: (d1, d2). kind: "normalized" or "rescaled".
+    operator: symmetric, (size, size).
     seed: of the start vector.
+    tolerance: relative accuracy asked for.
     """
-    hessian = Hessian(problem, X, kind)
-    size = hessian.shape[0]
+    size = operator.shape[0]
     start = np.random.default_rng(seed).standard_normal(size)
-    if not (hessian @ start).any():
-        return -np.inf
+    start /= np.linalg.norm(start)
+    image = operator @ start
+    if not image.any():
+        # Lanczos has nothing to start from; a random vector misses no operator but zero.
+        return 0.0
     if size <= 16:
-        dense = hessian @ np.eye(size)
+        dense = operator @ np.eye(size)
         values = np.linalg.eigvalsh((dense + dense.T) / 2)
     else:
         try:
-            values = eigsh(hessian, k=1, which="LM", v0=start, tol=1e-8, return_eigenvectors=False)
+            values = eigsh(operator, k=1, which="LM", v0=start, tol=tolerance, return_eigenvectors=False)
         except ArpackNoConvergence as stopped:
-            unit = start / np.linalg.norm(start)
-            values = np.append(stopped.eigenvalues, unit @ (hessian @ unit))
-    return float(log(np.abs(values).max())) + hessian.log_scale
+            values = np.append(stopped.eigenvalues, start @ image)
+    return float(np.abs(values).max())
+
+
+def measured_at(problem: Problem, X: Any, kind: str = Loss.NORMALIZED, *, seed: int = 0) -> float:
+    """The logarithm of the largest |eigenvalue| of the Hessian at X, (d1, d2), from below by Lanczos."""
+    hessian = Hessian(problem, X, kind)
+    return float(log(largest_magnitude(hessian, seed=seed))) + hessian.log_scale
 
 
 def measured_between(problem: Problem, X: Any, Y: Any, kind: str = Loss.NORMALIZED) -> float | None:

@@ -247,6 +247,7 @@ class Evaluation:
     log_scale: the gradients are stored divided by exp(log_scale); 0 for the normalised loss.
     gradients: by variable, as `Scaled`.
     log_norm_B: the logarithm of |dL/dB|_F, known without storing that gradient.
+    log_row_weight: the logarithm of the largest weight of a row, max_j alpha_j^2; 0 for the normalised loss.
     max_abs_logit: max |S|.
     """
 
@@ -255,6 +256,7 @@ class Evaluation:
     log_scale: float
     gradients: dict[str, Scaled]
     log_norm_B: float
+    log_row_weight: float
     max_abs_logit: float
 
     @property
@@ -353,6 +355,7 @@ def evaluate(
             if name in wrt
         },
         log_norm_B=float(logsumexp(2 * weights.log + log_row_loss) / 2),
+        log_row_weight=float(weights.log.max()),
         max_abs_logit=max_abs,
     )
 
