@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -299,6 +300,34 @@ def load(path: str | os.PathLike[str]) -> tuple[Problem, np.ndarray | None]:
         raise InputError(f"{path} holds {', '.join(arrays) or 'no array'}; missing: {', '.join(missing)}")
     problem = Problem(arrays["A1"], arrays["A2"], arrays["B"])
     return problem, problem.weights(arrays["X"]) if "X" in arrays else None
+
+
+def save(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays to an `.npz` file, beside it first and renamed when complete.
+
+    Raises
+    ------
+    InputError: there is no such folder, or it cannot be written.
+    """
+    path = Path(path)
+    try:
+        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}") from None
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]  # the stubs take **arrays for allow_pickle
+        os.chmod(partial, 0o666 & ~_umask())
+        os.replace(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 class Instance(NamedTuple):
