@@ -23,6 +23,7 @@ COMMANDS = {
     "simulate": "Run experiments at one point, at finite size.",
     "optimize": "Find the parameters that minimise a weighted error.",
     "figure": "Draw a figure, with its caption beside it.",
+    "softmax": "Attention regression: losses, fits, Lipschitz constants, label shifts.",
 }
 
 

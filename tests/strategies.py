@@ -23,3 +23,19 @@ points = st.fixed_dictionaries(
     }
 )
 """Parameters at which a finite answer exists, as keyword arguments."""
+
+
+@st.composite
+def attention_arrays(draw: st.DrawFn, rows: int = 5, features: int = 3) -> dict[str, np.ndarray]:
+    """A1, A2, X, B and a direction V of general shapes and moderate logits; B signed or on the simplex."""
+    m, n = draw(st.integers(1, rows)), draw(st.integers(1, rows))
+    d1, d2 = draw(st.integers(1, features)), draw(st.integers(1, features))
+    generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    arrays = {
+        "A1": draw(log_uniform(0.1, 2)) * generator.standard_normal((m, d1)),
+        "A2": generator.standard_normal((n, d2)),
+        "X": draw(log_uniform(0.1, 2)) * generator.standard_normal((d1, d2)),
+        "V": generator.standard_normal((d1, d2)),
+    }
+    signed = draw(log_uniform(0.01, 3)) * generator.standard_normal((m, n))
+    return arrays | {"B": signed if draw(st.booleans()) else generator.dirichlet(np.ones(n), size=m)}

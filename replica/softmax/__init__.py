@@ -8,17 +8,16 @@ that the row softmax F of S = A1 X A2^T comes near B. All quantities are dimensi
 `kron`        the tensor trick as a linear operator, in both orders of vec
 `lipschitz`   bounds on the Lipschitz constants of the gradients, and estimates from below
 `shift`       one step of the weights or the data as a shift of the labels
-`fit`         minimisation over X
-`derivation`  the derivatives by sympy
+`fitting`     minimisation over X
+`derivation`  the derivatives by sympy, which is loaded only with that module
 """
 
-from replica.softmax.derivation import Derivation, derive, equations
-from replica.softmax.fit import Fit, FitStatus, Iterate, Run, fit
+from replica.softmax.fitting import Fit, FitStatus, Iterate, Run, fit
 from replica.softmax.kron import KroneckerOperator
 from replica.softmax.lipschitz import (
     LipschitzPanel,
     ball,
-    lipschitz,
+    lipschitz_panel,
     log_ball,
     log_box,
     log_global,
@@ -50,7 +49,6 @@ from replica.softmax.shift import (
 )
 
 __all__ = [
-    "Derivation",
     "Evaluation",
     "Fit",
     "FitStatus",
@@ -67,15 +65,13 @@ __all__ = [
     "Shift",
     "StoredMatrix",
     "ball",
-    "derive",
-    "equations",
     "evaluate",
     "fit",
     "gradient",
     "gradient_step",
     "hessian_product",
     "label_shift",
-    "lipschitz",
+    "lipschitz_panel",
     "load",
     "log_ball",
     "log_box",

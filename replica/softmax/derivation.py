@@ -1,8 +1,8 @@
 """The derivatives re-derived by sympy on the smallest case that shows everything: m = n = 2, d1 = d2 = 1.
 
-`derive` differentiates the losses written out entry by entry and holds the results against the matrix formulas
-of `replica.softmax.losses`, written symbolically here. Replacing every exponential by a symbol turns each
-difference into a rational function, which is zero exactly if its numerator expands to zero.
+`derive` differentiates the losses written out entry by entry and holds the results against the matrix
+formulas of `replica.softmax.losses`, written symbolically here. Replacing every exponential by a symbol turns
+each difference into a rational function, which is zero exactly if its numerator expands to zero.
 """
 
 from __future__ import annotations

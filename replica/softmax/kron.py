@@ -1,4 +1,4 @@
-"""The tensor trick: the logits as a linear map of the vectorised weights, never as a stored Kronecker matrix."""
+"""The tensor trick: the logits as a linear map of the vectorised weights, without the Kronecker matrix."""
 
 from __future__ import annotations
 

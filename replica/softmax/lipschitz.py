@@ -1,7 +1,7 @@
 """Lipschitz constants of the gradient in X: bounds from above in logarithms, estimates from below.
 
-The Hessian in x is K^T blockdiag(H_j) K with K = kron(A1, A2) and |K| = |A1| |A2| (spectral norms), so a bound
-h_j on |H_j| gives the constant |K|^2 max_j h_j. The row bounds were proved for this project:
+The Hessian in x is K^T blockdiag(H_j) K with K = kron(A1, A2) and |K| = |A1| |A2| (spectral norms), so a
+bound h_j on |H_j| gives the constant |K|^2 max_j h_j. The row bounds were proved for this project:
 
     normalised  h_j = l_j^2 + r_j l_j,  l = min(max f, max 2 f (1 - f)),  r = max_k |c_k - f.c|
     rescaled    h_j = (max u + |b| |u|)^2 + max_k u_k |q_k - b.q|,  q = u - alpha b
@@ -11,19 +11,20 @@ Bounds that do not see the point follow from the worst case of these:
     normalised, everywhere        h_j = 0.52 + osc(b_j) / 2
     rescaled, where |S| <= Lam    h_j = e^(2 Lam) (2 + 3 sqrt(n) |b_j| + 2 n |b_j|^2 + n |b_j|_inf)
 
-In between stands the box: interval bounds on f and u over lo <= S <= hi. A point is the box lo = hi; its value
-is not a constant of any region.
+In between stands the box: interval bounds on f and u over lo <= S <= hi. A point is the box lo = hi; its
+value is not a constant of any region.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
-from scipy.special import expit
+from scipy.special import expit, logsumexp
 
 from replica.exceptions import InputError
 from replica.softmax.losses import Hessian, evaluate, log, logits
@@ -111,9 +112,7 @@ def log_box(problem: Problem, box: Box, kind: str = Loss.NORMALIZED, block_rows:
     return _log_constant(problem, rows_log)
 
 
-def log_point(
-    problem: Problem, X: Any, kind: str = Loss.NORMALIZED, block_rows: int | None = None
-) -> float:
+def log_point(problem: Problem, X: Any, kind: str = Loss.NORMALIZED, block_rows: int | None = None) -> float:
     """The logarithm of a bound on the spectral norm of the Hessian at X; not a constant of any region."""
     return log_box(problem, ball(problem, X, 0.0), kind, block_rows)
 
@@ -260,7 +259,7 @@ class LipschitzPanel:
     points: int
 
 
-def lipschitz(
+def lipschitz_panel(
     problem: Problem,
     X: Any,
     kind: str = Loss.NORMALIZED,
@@ -292,7 +291,7 @@ def lipschitz(
     --------
     >>> from replica.softmax.problem import random_instance
     >>> instance = random_instance(6, 2, seed=0)
-    >>> panel = lipschitz(instance.problem, instance.X)
+    >>> panel = lipschitz_panel(instance.problem, instance.X)
     >>> panel.lanczos_ball <= panel.box <= panel.ball
     True
     """
@@ -303,7 +302,9 @@ def lipschitz(
     _check_radius(radius)
     # |X|_F as printed must be accepted as the radius again.
     if radius < norm * (1 - 1e-12):
-        raise InputError(f"radius = {radius:g} is below |X|_F = {norm:.12g}; allowed range [{norm:.12g}, inf)")
+        raise InputError(
+            f"radius = {radius:g} is below |X|_F = {norm:.12g}; allowed range [{norm:.12g}, inf)"
+        )
     if points < 0:
         raise InputError(f"points = {points} is outside the allowed range [0, inf)")
     has_r_form = kind is Loss.RESCALED and (problem.labels.norm <= 1 + ROW_SUM_TOLERANCE).all()
@@ -312,7 +313,7 @@ def lipschitz(
     tried = list(_tried(problem, X, radius, points, seed))
     at = [measured_at(problem, Y, kind, seed=seed) for Y in tried]
     # Neighbours lie inwards, so that a pair never leaves the ball.
-    pairs = [*zip(tried[:-1], tried[1:], strict=True), *((Y, (1 - 1e-4) * Y) for Y in tried)]
+    pairs = [*pairwise(tried), *((Y, (1 - 1e-4) * Y) for Y in tried)]
     ratios = [measured_between(problem, Y, Z, kind) for Y, Z in pairs]
     return LipschitzPanel(
         kind=kind,
@@ -358,15 +359,18 @@ def _log_constant(problem: Problem, log_rows: np.ndarray) -> float:
 
 
 def _log_rest(S: np.ndarray) -> np.ndarray:
-    """log of the sum of exp(S_i) over all i other than k, for every k of each row; -inf for a single column."""
-    top = S.argmax(axis=1)[:, None]
-    E = np.exp(S - np.take_along_axis(S, top, axis=1))
-    # The largest term is left out before the sum: subtracting it afterwards would cancel.
-    np.put_along_axis(E, top, 0.0, axis=1)
-    others = E.sum(axis=1, keepdims=True)
-    rest = others + 1 - E
-    np.put_along_axis(rest, top, others, axis=1)
-    return log(rest) + np.take_along_axis(S, top, axis=1)
+    """log of the sum of exp(S_i) over all i but k, for every k of each row; -inf for a single column."""
+    place = S.argmax(axis=1)[:, None]
+    top = np.take_along_axis(S, place, axis=1)
+    # The largest term is left out before the sum and has its rest on a scale of its own: subtracting it
+    # afterwards would cancel, and beside it the others may underflow.
+    others = S.copy()
+    np.put_along_axis(others, place, -np.inf, axis=1)
+    log_others = logsumexp(others, axis=1, keepdims=True)
+    E = np.exp(others - top)
+    rest = top + np.log1p(E.sum(axis=1, keepdims=True) - E)
+    np.put_along_axis(rest, place, log_others, axis=1)
+    return rest
 
 
 def _log_normalised(lo: np.ndarray, hi: np.ndarray, B: np.ndarray) -> np.ndarray:

@@ -90,7 +90,7 @@ class Scaled:
 
 
 class Block(NamedTuple):
-    """Rows of a problem at given weights: labels B, softmax F, residual C = F - B, log alpha, extreme logits."""
+    """Rows of a problem at given weights: labels B, softmax F, residual C = F - B, log alpha, max |S|."""
 
     rows: slice
     B: np.ndarray
@@ -305,7 +305,7 @@ def evaluate(
     >>> problem = Problem([[1.0], [2.0]], [[0.0], [1.0]], [[0.5, 0.5], [0.5, 0.5]])
     >>> result = evaluate(problem, [[0.3]], wrt=("X",))
     >>> print(f"{result.loss:.6f} {result.gradients['X'].value[0, 0]:.6f}")
-    0.026715 0.169998
+    0.026757 0.169692
     """
     kind = loss_kind(kind)
     X = problem.weights(X)
@@ -360,7 +360,9 @@ def evaluate(
     )
 
 
-def log_loss(problem: Problem, X: Any, kind: str = Loss.NORMALIZED, *, block_rows: int | None = None) -> float:
+def log_loss(
+    problem: Problem, X: Any, kind: str = Loss.NORMALIZED, *, block_rows: int | None = None
+) -> float:
     """The logarithm of a loss, finite for every finite S that does not fit exactly; -inf where it does.
 
     Parameters and exceptions as in `evaluate`.
@@ -394,7 +396,8 @@ def gradient(
 
     Raises
     ------
-    OverflowError: a double does not hold the gradient of the rescaled loss; the logarithm of its norm is named.
+    OverflowError: a double does not hold the gradient of the rescaled loss; the logarithm of its norm is
+        named.
     """
     return evaluate(problem, X, kind, wrt=(wrt,), block_rows=block_rows).gradients[wrt].value
 
@@ -473,6 +476,6 @@ def hessian_product(
     --------
     >>> problem = Problem([[1.0], [2.0]], [[0.0], [1.0]], [[0.5, 0.5], [0.5, 0.5]])
     >>> print(f"{hessian_product(problem, [[0.3]], [[1.0]]).value[0, 0]:.6f}")
-    0.515563
+    0.455177
     """
     return Hessian(problem, X, kind, block_rows=block_rows).product(V)

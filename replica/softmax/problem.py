@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -17,7 +16,7 @@ import numpy as np
 from replica.exceptions import InputError
 
 BLOCK_ENTRIES = 1 << 17
-"""Entries of one row block when none is asked for: 1 MiB of doubles, so that a block stays in a core's cache."""
+"""Entries of a row block when none is asked for: 1 MiB of doubles, which stays in a core's cache."""
 
 ROW_SUM_TOLERANCE = 1e-9
 """Rows of B that sum to one within this count as stochastic: printed labels rarely carry all digits."""
@@ -48,12 +47,12 @@ def loss_kind(kind: str) -> Loss:
 def matrix(name: str, value: Any) -> np.ndarray:
     """Cast a real, finite, non-empty matrix to a read-only float64 array.
 
-    An array that is already read-only and float64 is kept as it is, anything else is copied, so that a problem
-    cannot change under its own checks.
+    An array that is already read-only and float64 is kept as it is, anything else is copied, so that a
+    problem cannot change under its own checks.
 
     Raises
     ------
-    InputError: not two-dimensional, empty, not real numbers, NaN or infinite; the array and its shape are named.
+    InputError: not two-dimensional, empty, not real numbers, NaN or infinite; array and shape are named.
     """
     try:
         raw = np.asarray(value)
@@ -175,6 +174,10 @@ class Problem:
             stochastic &= bool((low >= 0).all() and (sums <= ROW_SUM_TOLERANCE).all())
         return Labels(oscillation, norm, max_abs, stochastic)
 
+    def has_labels(self, B: Any) -> bool:
+        """Whether B, a matrix or a `StoredMatrix`, holds the labels of this problem."""
+        return B.shape == self.B.shape and all(np.array_equal(B[r], self.B[r]) for r in self.blocks())
+
     @property
     def shape(self) -> tuple[int, int, int, int]:
         """(m, n, d1, d2)."""
@@ -244,7 +247,7 @@ class Problem:
         return float(R)
 
     def report(self, X: Any = None) -> dict[str, Any]:
-        """Sizes, spectral norms of A1 and A2, |X|_F, the smallest admissible R, and whether B is stochastic."""
+        """Sizes, spectral norms of A1 and A2, |X|_F, the smallest admissible R, whether B is stochastic."""
         sizes = dict(zip(("m", "n", "d1", "d2"), self.shape, strict=True))
         norms = {} if X is None else {"X": float(np.linalg.norm(self.weights(X)))}
         return {
@@ -278,7 +281,9 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
         with np.load(path, allow_pickle=False) as stored:
             return {name: stored[name] for name in names if name in stored.files}
     except FileNotFoundError:
-        raise InputError(f"{path} does not exist; allowed are an .npz file or a folder of .npy files") from None
+        raise InputError(
+            f"{path} does not exist; allowed are an .npz file or a folder of .npy files"
+        ) from None
     except (OSError, ValueError, EOFError, AttributeError, BadZipFile):
         raise InputError(f"{path} is neither an .npz file of numbers nor a folder of .npy files") from None
 
@@ -310,24 +315,15 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None
     InputError: there is no such folder, or it cannot be written.
     """
     path = Path(path)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with partial.open("wb") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]  # the stubs take **arrays for allow_pickle
+        partial.replace(path)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]  # the stubs take **arrays for allow_pickle
-        os.chmod(partial, 0o666 & ~_umask())
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 class Instance(NamedTuple):

@@ -32,15 +32,24 @@ class FitStatus(StrEnum):
     """How one start of a fit ended."""
 
     OK = "ok"
-    """The gradient norm or the fit norm is at most the tolerance."""
-    MAX_ITERATIONS = "max_iterations"
-    """Stopped by the number of iterations; raise it or start nearer."""
     SADDLE = "saddle"
-    """The gradient vanishes but the Hessian has a negative eigenvalue; start elsewhere."""
+    MAX_ITERATIONS = "max_iterations"
     NOT_CONVERGED = "not_converged"
-    """No step lowers the loss any more, but the gradient is above the tolerance; loosen the tolerance."""
     NONFINITE = "nonfinite"
-    """A logit overflowed at the start; start nearer to the origin."""
+
+    @property
+    def advice(self) -> str:
+        """What it means, and what to try next."""
+        return _ADVICE[self]
+
+
+_ADVICE = {
+    FitStatus.OK: "the gradient norm or the fit norm is at most the tolerance",
+    FitStatus.SADDLE: "the gradient vanishes but the Hessian has a negative eigenvalue; start elsewhere",
+    FitStatus.MAX_ITERATIONS: "stopped by the number of iterations; raise it or start nearer",
+    FitStatus.NOT_CONVERGED: "no step lowers the loss any more, both norms exceed the tolerance; loosen it",
+    FitStatus.NONFINITE: "the loss at the start is not finite; start nearer to the origin",
+}
 
 
 @dataclass(frozen=True)
@@ -65,13 +74,13 @@ class Run:
     log_objective: of the loss with its regularisation.
     log_loss_normalized, log_loss_rescaled: both losses at X, whichever was minimised.
     gradient_norm: residual of the conditions of a minimum, |grad + multiplier X|_F together with
-        multiplier (radius - |X|_F), over (|K| w + sqrt(regularization)) sqrt(2 objective), w the largest weight
-        of a row (1 for L_N, max alpha_j at X for L_R): a cosine between residuals and their derivatives, so
-        that neither alpha -> 0 nor a few heavy rows pass for a minimum.
+        multiplier (radius - |X|_F), over (|K| w + sqrt(regularization)) sqrt(2 objective), with w = 1 for L_N
+        and w = max_j alpha_j at X for L_R: a cosine between residuals and their derivatives, so that neither
+        alpha -> 0 nor a few heavy rows pass for a minimum.
     fit_norm: sqrt(2 objective) / w, which vanishes at an exact fit only; the cosine does not there.
     multiplier: of the ball constraint, over exp(log_objective); 0 inside the ball.
-    curvature: smallest eigenvalue of the Hessian, on the tangent of the sphere where the constraint is active,
-        over the largest |eigenvalue|; to about 1e-4. None where the gradient does not vanish.
+    curvature: smallest eigenvalue of the Hessian over the largest |eigenvalue|, to about 1e-4, both on the
+        tangent of the sphere where the constraint is active. None where the gradient does not vanish.
     distance: |X - X_start|_F.
     minimum: number of the distinct minimum it ended in, from 0, best first; None unless the status is ok.
     """
@@ -234,9 +243,7 @@ class _Objective:
 
     def started_at(self, start: np.ndarray) -> _Objective:
         """The same with the loss at another start as its unit."""
-        return _Objective(
-            self.problem, self.kind, start, self.regularization, self.radius, self.tolerance
-        )
+        return _Objective(self.problem, self.kind, start, self.regularization, self.radius, self.tolerance)
 
     def _state(self, x: np.ndarray) -> _State:
         # An infinite value is a step too long, to a trust region.
@@ -302,17 +309,18 @@ def _run(objective: _Objective, max_iterations: int, report: Report) -> Run:
     start, radius = objective.start, objective.radius
     x = start.ravel()
     if not np.isfinite(objective.state(x).value):
-        nothing = dict.fromkeys(
-            ("log_objective", "log_loss_normalized", "log_loss_rescaled", "gradient_norm", "fit_norm"), np.nan
-        )
         return Run(
             X=start,
             status=FitStatus.NONFINITE,
             iterations=0,
+            log_objective=np.nan,
+            log_loss_normalized=np.nan,
+            log_loss_rescaled=np.nan,
+            gradient_norm=np.nan,
+            fit_norm=np.nan,
             multiplier=0.0,
             curvature=None,
             distance=0.0,
-            **nothing,
         )
     x, iterations = _minimize(
         objective,
