@@ -19,7 +19,7 @@ from scipy.sparse.linalg import LinearOperator
 from replica.exceptions import InputError
 from replica.softmax.lipschitz import largest_magnitude
 from replica.softmax.losses import LARGEST, Hessian, evaluate, forward, log, log_loss
-from replica.softmax.problem import Loss, Problem, loss_kind, on_sphere
+from replica.softmax.problem import Loss, Problem, frobenius, loss_kind, on_sphere
 
 DISTINCT = 1e-4
 """Minima are the same if |F - F'|_F / sqrt(m) is below this, and log alpha too for the rescaled loss."""
@@ -185,7 +185,7 @@ def fit(
 
         def report(iteration: int, objective: _Objective, x: np.ndarray, number: int = number) -> None:
             if progress is not None:
-                norm = float(np.linalg.norm(x))
+                norm = frobenius(x)
                 progress(Iterate(number, iteration, objective.log_value(x), norm))
 
         objective = _Objective(problem, kind, start, regularization, radius, tolerance)
@@ -269,7 +269,7 @@ class _Objective:
 
     def multiplier(self, x: np.ndarray) -> float:
         """Of the ball constraint, over the unit; 0 away from the sphere."""
-        norm = float(np.linalg.norm(x))
+        norm = frobenius(x)
         if self.radius is None or norm < self.radius * (1 - 1e-3):
             return 0.0
         return max(0.0, -float(self.state(x).slope @ x) / norm**2)
@@ -277,7 +277,7 @@ class _Objective:
     def residuals(self, x: np.ndarray) -> tuple[float, float]:
         """`Run.gradient_norm` and `Run.fit_norm` at x."""
         state, multiplier = self.state(x), self.multiplier(x)
-        gap = multiplier * ((self.radius or 0.0) - float(np.linalg.norm(x)))
+        gap = multiplier * ((self.radius or 0.0) - frobenius(x))
         slope = float(np.hypot(np.linalg.norm(state.slope + multiplier * x), gap))
         size = float(np.sqrt(2 * state.value))
         weight = float(np.exp(np.clip((state.log_row_weight - self.log_unit) / 2, -LARGEST, LARGEST)))
@@ -333,7 +333,7 @@ def _run(objective: _Objective, max_iterations: int, report: Report) -> Run:
     )
     if radius is not None and np.linalg.norm(x) > radius:
         # From half way out at most: an interior-point method needs room around its start.
-        inside = start * min(1.0, 0.5 * radius / float(np.linalg.norm(start) or 1.0))
+        inside = start * min(1.0, 0.5 * radius / (frobenius(start) or 1.0))
         objective = objective.started_at(inside)
         x, iterations = _minimize(
             objective,
@@ -346,7 +346,7 @@ def _run(objective: _Objective, max_iterations: int, report: Report) -> Run:
             options={"gtol": 0.0, "xtol": 1e-15, "barrier_tol": 1e-15},
         )
         # Rounding may leave the ball by an eps.
-        x = x * min(1.0, radius / float(np.linalg.norm(x) or 1.0))
+        x = x * min(1.0, radius / (frobenius(x) or 1.0))
     curvature = None
     if objective.converged(x):
         curvature = objective.curvature(x)
@@ -366,7 +366,7 @@ def _run(objective: _Objective, max_iterations: int, report: Report) -> Run:
         fit_norm=fit_norm,
         multiplier=objective.multiplier(x) / (objective.state(x).value or 1.0),
         curvature=curvature,
-        distance=float(np.linalg.norm(X - start)),
+        distance=frobenius(X - start),
     )
 
 

@@ -28,7 +28,7 @@ from scipy.special import expit, logsumexp
 
 from replica.exceptions import InputError
 from replica.softmax.losses import Hessian, evaluate, log, logits
-from replica.softmax.problem import ROW_SUM_TOLERANCE, Loss, Problem, loss_kind, on_sphere
+from replica.softmax.problem import ROW_SUM_TOLERANCE, Loss, Problem, frobenius, loss_kind, on_sphere
 
 GLOBAL_CONSTANT = 0.52
 """The part of the normalised row bound that does not depend on b; l^2 + r l is at most 1/2 at b = 0."""
@@ -218,7 +218,7 @@ def measured_at(problem: Problem, X: Any, kind: str = Loss.NORMALIZED, *, seed: 
 def measured_between(problem: Problem, X: Any, Y: Any, kind: str = Loss.NORMALIZED) -> float | None:
     """The logarithm of |grad L(X) - grad L(Y)|_F / |X - Y|_F; None where X = Y, never 0/0."""
     X, Y = problem.weights(X), problem.weights(Y, "Y")
-    distance = float(np.linalg.norm(X - Y))
+    distance = frobenius(X - Y)
     if distance == 0:
         return None
     one, other = (evaluate(problem, Z, kind, wrt=("X",)).gradients["X"] for Z in (X, Y))
@@ -297,7 +297,7 @@ def lipschitz_panel(
     """
     kind = loss_kind(kind)
     X = problem.weights(X)
-    norm = float(np.linalg.norm(X))
+    norm = frobenius(X)
     radius = norm if radius is None else radius
     _check_radius(radius)
     # |X|_F as printed must be accepted as the radius again.

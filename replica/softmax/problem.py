@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
+from scipy.linalg import norm
 
 from replica.exceptions import InputError
 
@@ -78,6 +79,11 @@ def check_finite(name: str, values: np.ndarray, shape: tuple[int, ...]) -> None:
     if not np.isfinite(values).all():
         offender = values[~np.isfinite(values)][0]
         raise InputError(f"{name} of shape {shape} holds {offender}; allowed are finite numbers")
+
+
+def frobenius(X: np.ndarray) -> float:
+    """|X|_F; scipy's norm of a vector scales its squares, so that they do not overflow."""
+    return float(norm(X.ravel(), check_finite=False))
 
 
 class StoredMatrix:
@@ -161,18 +167,18 @@ class Problem:
     def _scan(self) -> Labels:
         """One pass over B: its finiteness and what the bounds need of each row."""
         m, _, _, _ = self.shape
-        oscillation, norm, max_abs = np.empty(m), np.empty(m), np.empty(m)
+        oscillation, length, max_abs = np.empty(m), np.empty(m), np.empty(m)
         stochastic = True
         for rows in self.blocks():
             block = self.B[rows]
             check_finite("B", block, self.B.shape)
             low, high = block.min(axis=1), block.max(axis=1)
             oscillation[rows] = high - low
-            norm[rows] = np.linalg.norm(block, axis=1)
+            length[rows] = np.linalg.norm(block, axis=1)
             max_abs[rows] = np.maximum(high, -low)
             sums = np.abs(block.sum(axis=1) - 1)
             stochastic &= bool((low >= 0).all() and (sums <= ROW_SUM_TOLERANCE).all())
-        return Labels(oscillation, norm, max_abs, stochastic)
+        return Labels(oscillation, length, max_abs, stochastic)
 
     def has_labels(self, B: Any) -> bool:
         """Whether B, a matrix or a `StoredMatrix`, holds the labels of this problem."""
@@ -249,11 +255,11 @@ class Problem:
     def report(self, X: Any = None) -> dict[str, Any]:
         """Sizes, spectral norms of A1 and A2, |X|_F, the smallest admissible R, whether B is stochastic."""
         sizes = dict(zip(("m", "n", "d1", "d2"), self.shape, strict=True))
-        norms = {} if X is None else {"X": float(np.linalg.norm(self.weights(X)))}
+        norms = {} if X is None else {"X": frobenius(self.weights(X))}
         return {
             "shape": sizes,
             "norms": self.norms | norms,
-            "R": self.radius({f"|{name}|_F": norm for name, norm in norms.items()}),
+            "R": self.radius({f"|{name}|_F": size for name, size in norms.items()}),
             "row_stochastic": self.labels.row_stochastic,
         }
 

@@ -11,9 +11,8 @@ From S_t to S_{t+1} = S_t + delta, row by row, the labels move by Delta = B~ - B
 Residuals and losses agree, gradients do not. B~ keeps row sums of one but may leave the simplex. It is an
 identity with a bound, no evidence about a trained model.
 
-Delta is never formed as a difference of nearly equal numbers: with kappa = log(alpha_{t+1} / alpha_t) it
-is -f_t o expm1(delta - kappa), or -(a - b sum a) with a = f_t o expm1(delta), so that a small step keeps
-its digits.
+A small step keeps its digits: with a = f_t o expm1(delta) the move is -f_t o expm1(delta - log(1 + sum a)),
+or b sum a - a, instead of a difference of nearly equal numbers.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from replica.softmax.losses import (
     row_dot,
     softmax,
 )
-from replica.softmax.problem import ROW_SUM_TOLERANCE, Loss, Problem, loss_kind, matrix
+from replica.softmax.problem import ROW_SUM_TOLERANCE, Loss, Problem, frobenius, loss_kind, matrix
 
 SIMPLEX_TOLERANCE = 1e-12
 """How far below zero rounding may put an entry of B~ that lies on the simplex, times its largest entry."""
@@ -108,37 +107,27 @@ def _blocks(step: Step, kind: Loss, block_rows: int | None) -> Iterator[StepBloc
         B = problem.B[rows]
         F, log_alpha = softmax(S.copy())
         F_next, log_alpha_next = softmax(S_next.copy())
-        if kind is Loss.NORMALIZED:
-            move, log_unit = _normalised_move(delta, F, F_next, log_alpha_next - log_alpha), np.zeros(len(S))
-        else:
-            move, log_unit = _rescaled_move(S, S_next, delta, F, B, log_alpha)
+        move, log_unit = _move(kind, delta, F, F_next, B, log_alpha_next - log_alpha)
         yield StepBlock(rows, B, S, S_next, delta, F, F_next, log_alpha, log_alpha_next, move, log_unit)
 
 
-def _normalised_move(
-    delta: np.ndarray, F: np.ndarray, F_next: np.ndarray, log_growth: np.ndarray
-) -> np.ndarray:
-    """F_t - F_{t+1}."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        near = np.abs(delta).max(axis=1) <= 1
-        kappa = np.where(near, np.log1p(row_dot(F, np.expm1(np.clip(delta, -1, 1)))[:, 0]), log_growth)
-        relative = delta - kappa[:, None]
-        return np.where(np.abs(relative) <= 1, -F * np.expm1(relative), F - F_next)
-
-
-def _rescaled_move(
-    S: np.ndarray, S_next: np.ndarray, delta: np.ndarray, F: np.ndarray, B: np.ndarray, log_alpha: np.ndarray
+def _move(
+    kind: Loss, delta: np.ndarray, F: np.ndarray, F_next: np.ndarray, B: np.ndarray, log_growth: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """-(Delta u - b Delta alpha) / alpha_t over exp(log_unit), and log_unit."""
-    after = S_next - log_alpha[:, None]
-    # A margin of e^200 below the largest double leaves room for squares of norms and factors of b.
-    top = after.max(axis=1)
-    log_unit = np.where(top > 150, top, 0.0)
-    unit = np.exp(-log_unit)[:, None]
-    small = np.abs(delta) <= 1
-    grown = np.exp(after - log_unit[:, None]) - np.exp(S - log_alpha[:, None]) * unit
-    grown = np.where(small, F * unit * np.expm1(np.clip(delta, -1, 1)), grown)
-    return B * grown.sum(axis=1, keepdims=True) - grown, log_unit
+    """B~ - B over exp(log_unit), row by row, and log_unit."""
+    if kind is Loss.NORMALIZED and F.shape[1] == 1:
+        return np.zeros_like(F), np.zeros(len(F))
+    # Rows that move little in the form without cancellation, the others as the difference of residuals.
+    near = np.abs(delta).max(axis=1, keepdims=True) <= 1
+    small = np.where(near, delta, 0.0)
+    grown = F * np.expm1(small)
+    total = grown.sum(axis=1, keepdims=True)
+    if kind is Loss.NORMALIZED:
+        return np.where(near, -F * np.expm1(small - np.log1p(total)), F - F_next), np.zeros(len(F))
+    # Far below the largest double, which leaves room for the squares of norms.
+    log_unit = np.where(log_growth > 150, log_growth, 0.0)
+    after = (F_next - B) * np.exp(log_growth - log_unit)[:, None]
+    return np.where(near, B * total - grown, (F - B) * np.exp(-log_unit)[:, None] - after), log_unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +281,7 @@ def label_shift(
         return float(logsumexp(2 * totals[name]) / 2)
 
     logit_step = float(np.linalg.norm(totals["delta"]))
-    weight_step = float(np.linalg.norm(step.X_next - step.X))
+    weight_step = frobenius(step.X_next - step.X)
     log_bounds = {
         name.removeprefix("bound "): log_total(name) for name in totals if name.startswith("bound ")
     }
@@ -442,7 +431,7 @@ def repeated_steps(
 
 def _r_form(step: Step, R: float | None) -> tuple[float, float]:
     """R and log M with M = R (1 + sqrt(n) max_j |b_j|) exp(2 R^2) / n."""
-    norms = {f"|{name}|_F": float(np.linalg.norm(X)) for name, X in (("X", step.X), ("X_next", step.X_next))}
+    norms = {f"|{name}|_F": frobenius(X) for name, X in (("X", step.X), ("X_next", step.X_next))}
     if step.changes_data:
         norms["|K_next|"] = float(np.linalg.norm(step.A1_next, 2) * np.linalg.norm(step.A2_next, 2))
     R = step.problem.radius(norms, R)
