@@ -118,7 +118,7 @@ def evaluate(file: Path, kind: str, arrays: Path | None, block_rows: int | None,
 @click.option("--regularization", type=float, default=0.0, show_default=True, help="Weight of |X|_F^2 / 2.")
 @click.option("--radius", type=float, help="Fit over the ball |X|_F <= radius.")
 @click.option(
-    "--tolerance", type=float, default=1e-9, show_default=True, help="On gradient_norm or fit_norm."
+    "--tolerance", type=float, default=1e-8, show_default=True, help="On gradient_norm or fit_norm."
 )
 @click.option("--max-iterations", type=click.IntRange(min=1), default=200, show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the best X to this .npz file.")

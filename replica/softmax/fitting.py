@@ -19,7 +19,7 @@ from scipy.sparse.linalg import LinearOperator
 from replica.exceptions import InputError
 from replica.softmax.lipschitz import largest_magnitude
 from replica.softmax.losses import LARGEST, Hessian, evaluate, forward, log, log_loss
-from replica.softmax.problem import Loss, Problem, frobenius, loss_kind, on_sphere
+from replica.softmax.problem import Loss, Problem, check_integer, frobenius, loss_kind, on_sphere
 
 DISTINCT = 1e-4
 """Minima are the same if |F - F'|_F / sqrt(m) is below this, and log alpha too for the rescaled loss."""
@@ -131,7 +131,7 @@ def fit(
     seed: int = 0,
     regularization: float = 0.0,
     radius: float | None = None,
-    tolerance: float = 1e-9,
+    tolerance: float = 1e-8,
     max_iterations: int = 200,
     progress: Callable[[Iterate], None] | None = None,
 ) -> Fit:
@@ -151,7 +151,8 @@ def fit(
     start_radius: [0, inf). seed: of the random starts.
     regularization: [0, inf). Weight of |X|_F^2 / 2.
     radius: (0, inf). Of the ball; left out, there is no constraint.
-    tolerance: (0, inf). On `Run.gradient_norm` and `Run.fit_norm`.
+    tolerance: (0, inf). On `Run.gradient_norm` and `Run.fit_norm`. A trust region compares values of the
+        loss, which resolve a gradient to the root of eps and little below.
     max_iterations: from 1.
     progress: called after every iteration.
 
@@ -168,9 +169,12 @@ def fit(
     ('ok', True, 1)
     """
     kind = loss_kind(kind)
-    for name, count in (("starts", starts), ("max_iterations", max_iterations)):
-        if not isinstance(count, int | np.integer) or count < 1:
-            raise InputError(f"{name} = {count!r} is outside the allowed range: integers from 1")
+    for name, count, least in (
+        ("starts", starts, 1),
+        ("max_iterations", max_iterations, 1),
+        ("seed", seed, 0),
+    ):
+        check_integer(name, count, least)
     for name, value in (("start_radius", start_radius), ("regularization", regularization)):
         if not 0 <= value < np.inf:
             raise InputError(f"{name} = {value!r} is outside the allowed range [0, inf)")

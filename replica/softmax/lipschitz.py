@@ -28,7 +28,15 @@ from scipy.special import expit, logsumexp
 
 from replica.exceptions import InputError
 from replica.softmax.losses import Hessian, evaluate, log, logits
-from replica.softmax.problem import ROW_SUM_TOLERANCE, Loss, Problem, frobenius, loss_kind, on_sphere
+from replica.softmax.problem import (
+    ROW_SUM_TOLERANCE,
+    Loss,
+    Problem,
+    check_integer,
+    frobenius,
+    loss_kind,
+    on_sphere,
+)
 
 GLOBAL_CONSTANT = 0.52
 """The part of the normalised row bound that does not depend on b; l^2 + r l is at most 1/2 at b = 0."""
@@ -305,8 +313,8 @@ def lipschitz_panel(
         raise InputError(
             f"radius = {radius:g} is below |X|_F = {norm:.12g}; allowed range [{norm:.12g}, inf)"
         )
-    if points < 0:
-        raise InputError(f"points = {points} is outside the allowed range [0, inf)")
+    check_integer("points", points, 0)
+    check_integer("seed", seed, 0)
     has_r_form = kind is Loss.RESCALED and (problem.labels.norm <= 1 + ROW_SUM_TOLERANCE).all()
     # R is checked even where no R-form follows from it.
     R = problem.radius({"radius": radius}, R)

@@ -81,6 +81,12 @@ def check_finite(name: str, values: np.ndarray, shape: tuple[int, ...]) -> None:
         raise InputError(f"{name} of shape {shape} holds {offender}; allowed are finite numbers")
 
 
+def check_integer(name: str, value: Any, least: int) -> None:
+    """Refuse what is not an integer of at least `least`."""
+    if not isinstance(value, int | np.integer) or value < least:
+        raise InputError(f"{name} = {value!r} is outside the allowed range: integers from {least}")
+
+
 def frobenius(X: np.ndarray) -> float:
     """|X|_F; scipy's norm of a vector scales its squares, so that they do not overflow."""
     return float(norm(X.ravel(), check_finite=False))
@@ -224,8 +230,7 @@ class Problem:
         m, n = self.B.shape
         if block_rows is None:
             block_rows = max(1, BLOCK_ENTRIES // n)
-        elif not isinstance(block_rows, int | np.integer) or block_rows < 1:
-            raise InputError(f"block_rows = {block_rows!r} is outside the allowed range: integers from 1")
+        check_integer("block_rows", block_rows, 1)
         return (slice(start, min(start + block_rows, m)) for start in range(0, m, block_rows))
 
     def radius(self, norms: Mapping[str, float], R: float | None = None) -> float:
@@ -371,8 +376,7 @@ def random_instance(
     """
     m = n if m is None else m
     for name, value, least in (("n", n, 1), ("m", m, 1), ("d", d, 1), ("seed", seed, 0)):
-        if not isinstance(value, int | np.integer) or value < least:
-            raise InputError(f"{name} = {value!r} is outside the allowed range: integers from {least}")
+        check_integer(name, value, least)
     if not 0 <= radius < np.inf:
         raise InputError(f"radius = {radius!r} is outside the allowed range [0, inf)")
     generator = np.random.default_rng(np.random.SeedSequence([seed, m, n, d]))

@@ -37,7 +37,15 @@ from replica.softmax.losses import (
     row_dot,
     softmax,
 )
-from replica.softmax.problem import ROW_SUM_TOLERANCE, Loss, Problem, frobenius, loss_kind, matrix
+from replica.softmax.problem import (
+    ROW_SUM_TOLERANCE,
+    Loss,
+    Problem,
+    check_integer,
+    frobenius,
+    loss_kind,
+    matrix,
+)
 
 SIMPLEX_TOLERANCE = 1e-12
 """How far below zero rounding may put an entry of B~ that lies on the simplex, times its largest entry."""
@@ -418,8 +426,7 @@ def repeated_steps(
     >>> [f"{shift.norm:.4f}" for shift in sequence.shifts]
     ['0.0634', '0.1125', '0.1484']
     """
-    if not isinstance(steps, int | np.integer) or steps < 1:
-        raise InputError(f"steps = {steps!r} is outside the allowed range: integers from 1")
+    check_integer("steps", steps, 1)
     path = [problem.weights(X)]
     for _ in range(steps):
         path.append(gradient_step(problem, path[-1], size, kind))

@@ -230,7 +230,7 @@ def test_panel_agrees_with_the_gradient_itself() -> None:
     [
         ({"radius": 0.5}, r"radius = 0.5 is below \|X\|_F = 1"),
         ({"radius": np.nan}, r"radius = nan is outside the allowed range \[0, inf\)"),
-        ({"points": -1}, r"points = -1 is outside the allowed range \[0, inf\)"),
+        ({"points": -1}, r"points = -1 is outside the allowed range: integers from 0"),
         ({"kind": "rescaled", "R": 1.0}, r"R = 1 is outside .* the R-form assumes that R bounds \|K\|"),
         ({"kind": "cubic"}, r"loss = 'cubic' is not one of normalized, rescaled"),
     ],
