@@ -11,7 +11,7 @@ from replica.exceptions import InputError
 from replica.figures import FIGURES, load
 from replica.figures.style import drawing_style, rendered
 from replica.sweep import Config, Theory, read, run
-from replica.sweep.store import replacing
+from replica.sweep.store import ENGINE, replacing
 
 FORMS = ("png", "pdf")
 
@@ -40,7 +40,8 @@ def produce(
     ----------
     name: one of `FIGURES`.
     folder: where the files go; it must exist.
-    config: a config by name or path, swept into `NAME.nc` in the folder; the figure's own if left out.
+    config: a config by name or path, swept into `NAME.nc` in the folder; the figure's own if left out. A
+        figure without one computes what it draws, and takes none.
     store: a stored result to draw instead, which is then left as it is.
     forms: of `FORMS`.
     overwrite: replace files that exist.
@@ -70,21 +71,46 @@ def produce(
             raise InputError(f"the output {str(target)!r} exists; give --overwrite to replace it")
 
     figure = load(name)
-    made = []
-    if store is None:
-        store = folder / f"{name}.nc"
-        run(
-            Theory(Config.load(config or figure.CONFIG)),
-            store,
-            overwrite=overwrite,
-            say=say,
-            progress=progress,
-        )
-        made = [store]
-    with read(store) as opened:
-        dataset = figure.data(opened).load()
+    kept = folder / f"{name}.nc"
+    if not hasattr(figure, "CONFIG"):
+        if config is not None:
+            raise InputError(f"the figure {name} computes what it draws; it takes no config")
+        if store is None and kept.exists() and not overwrite:
+            raise InputError(f"the output {str(kept)!r} exists; give --overwrite to replace it")
+        dataset = _computed(name, kept) if store is None else _kept(name, store)
+    else:
+        if store is None:
+            run(
+                Theory(Config.load(config or figure.CONFIG)),
+                kept,
+                overwrite=overwrite,
+                say=say,
+                progress=progress,
+            )
+        with read(store or kept) as opened:
+            dataset = figure.data(opened).load()
+    made = [kept] if store is None else []
     contents = render(name, dataset, forms) | {"txt": f"{figure.caption(dataset)}\n".encode()}
     for form, target in targets.items():
         with replacing(target) as temporary:
             temporary.write_bytes(contents[form])
     return [*targets.values(), *made]
+
+
+def _computed(name: str, target: Path) -> xr.Dataset:
+    """Compute what a figure draws and keep it in a file."""
+    dataset: xr.Dataset = load(name).data().assign_attrs(figure=name)
+    with replacing(target) as temporary:
+        dataset.to_netcdf(temporary, engine=ENGINE)
+    return dataset
+
+
+def _kept(name: str, path: Path) -> xr.Dataset:
+    """What `_computed` left in a file."""
+    try:
+        dataset = xr.load_dataset(path, engine=ENGINE)
+    except (OSError, ValueError):
+        raise InputError(f"there is no NetCDF-4 file at {str(path)!r}") from None
+    if dataset.attrs.get("figure") != name:
+        raise InputError(f"{str(path)!r} does not hold what the figure {name} draws")
+    return dataset
