@@ -260,7 +260,10 @@ class _Objective:
         if max(at.log_loss, gradient.log_norm) - self.log_unit > LARGEST:
             return beyond
         slope = gradient.over_scale.ravel() * np.exp(gradient.log_scale - self.log_unit)
-        value = float(np.exp(at.log_loss - self.log_unit)) + self.ridge / 2 * float(x @ x)
+        value = float(np.exp(at.log_loss - self.log_unit))
+        if self.ridge:
+            with np.errstate(over="ignore"):
+                value += self.ridge / 2 * float(x @ x)
         return _State(value, slope + self.ridge * x, at.log_row_weight)
 
     def _hessian(self, x: np.ndarray) -> LinearOperator:

@@ -27,7 +27,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from scipy.special import expit, logsumexp
 
 from replica.exceptions import InputError
-from replica.softmax.losses import Hessian, evaluate, log, logits
+from replica.softmax.losses import Hessian, evaluate, log, logits, projected
 from replica.softmax.problem import (
     ROW_SUM_TOLERANCE,
     Loss,
@@ -134,9 +134,8 @@ def ball(problem: Problem, center: Any, radius: float) -> Box:
     OverflowError: (on use) a logit at the center is not finite.
     """
     _check_radius(radius)
-    P = problem.A1 @ problem.weights(center, "center")
-    reach = radius * np.linalg.norm(problem.A1, axis=1)
-    width = np.linalg.norm(problem.A2, axis=1)
+    P = projected(problem.A1, problem.weights(center, "center"))
+    reach, width = radius * _row_norms(problem.A1), _row_norms(problem.A2)
 
     def box(rows: slice) -> tuple[np.ndarray, np.ndarray]:
         S = logits(P[rows], problem.A2)
@@ -154,7 +153,7 @@ def segment(problem: Problem, start: Any, stop: Any) -> Box:
     InputError: unfit weights.
     OverflowError: (on use) a logit at an end is not finite.
     """
-    ends = [problem.A1 @ problem.weights(X, name) for X, name in ((start, "start"), (stop, "stop"))]
+    ends = [projected(problem.A1, problem.weights(X, name)) for X, name in ((start, "start"), (stop, "stop"))]
 
     def box(rows: slice) -> tuple[np.ndarray, np.ndarray]:
         first, last = (logits(P[rows], problem.A2) for P in ends)
@@ -171,7 +170,7 @@ def logit_bound(problem: Problem, radius: float) -> float:
     InputError: a negative or non-finite radius.
     """
     _check_radius(radius)
-    longest = (np.linalg.norm(A, axis=1).max() for A in (problem.A1, problem.A2))
+    longest = (_row_norms(A).max() for A in (problem.A1, problem.A2))
     return float(np.prod([*longest, radius]))
 
 
@@ -318,6 +317,8 @@ def lipschitz_panel(
     has_r_form = kind is Loss.RESCALED and (problem.labels.norm <= 1 + ROW_SUM_TOLERANCE).all()
     # R is checked even where no R-form follows from it.
     R = problem.radius({"radius": radius}, R)
+    # Before anything else, because it refuses logits that are not finite.
+    point = log_point(problem, X, kind)
     tried = list(_tried(problem, X, radius, points, seed))
     at = [measured_at(problem, Y, kind, seed=seed) for Y in tried]
     # Neighbours lie inwards, so that a pair never leaves the ball.
@@ -330,7 +331,7 @@ def lipschitz_panel(
         ball=log_ball(problem, radius, kind),
         box=log_box(problem, ball(problem, np.zeros_like(X), radius), kind),
         r_form=log_r_form(problem, radius, R) if has_r_form else None,
-        point=log_point(problem, X, kind),
+        point=point,
         lanczos_point=at[0],
         lanczos_ball=max(at),
         gradient_ratio=max((ratio for ratio in ratios if ratio is not None), default=None),
@@ -341,7 +342,7 @@ def lipschitz_panel(
 def _tried(problem: Problem, X: np.ndarray, radius: float, points: int, seed: int) -> Iterator[np.ndarray]:
     yield X
     yield np.zeros_like(X)
-    a1, a2 = (A[np.linalg.norm(A, axis=1).argmax()] for A in (problem.A1, problem.A2))
+    a1, a2 = (A[_row_norms(A).argmax()] for A in (problem.A1, problem.A2))
     if a1.any() and a2.any():
         steepest = radius * np.outer(a1 / np.linalg.norm(a1), a2 / np.linalg.norm(a2))
         yield steepest
@@ -349,6 +350,12 @@ def _tried(problem: Problem, X: np.ndarray, radius: float, points: int, seed: in
     generator = np.random.default_rng(seed)
     for _ in range(points):
         yield on_sphere(generator, X.shape, radius)
+
+
+def _row_norms(A: np.ndarray) -> np.ndarray:
+    """|a_i| of each row, whose squares do not overflow."""
+    scale = float(np.abs(A).max()) or 1.0
+    return scale * np.linalg.norm(A / scale, axis=1)
 
 
 def _check_radius(radius: float) -> None:

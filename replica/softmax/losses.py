@@ -107,14 +107,19 @@ def forward(problem: Problem, X: np.ndarray, block_rows: int | None = None) -> I
     ------
     OverflowError: a logit is not finite.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        P = problem.A1 @ X
+    P = projected(problem.A1, X)
     for rows in problem.blocks(block_rows):
         S = logits(P[rows], problem.A2)
         max_abs = float(max(S.max(), -S.min()))
         B = problem.B[rows]
         F, log_alpha = softmax(S)
         yield Block(rows, B, F, F - B, log_alpha, max_abs)
+
+
+def projected(P: np.ndarray, Q: np.ndarray) -> np.ndarray:
+    """P Q, whose overflow is left for the logits to show."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return P @ Q
 
 
 def logits(P: np.ndarray, A2: np.ndarray) -> np.ndarray:
@@ -124,8 +129,7 @@ def logits(P: np.ndarray, A2: np.ndarray) -> np.ndarray:
     ------
     OverflowError: an entry is not finite.
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        S = P @ A2.T
+    S = projected(P, A2.T)
     # Extremes instead of isfinite: NaN and both infinities show in them, and no mask is made.
     if not (np.isfinite(S.max()) and np.isfinite(S.min())):
         raise OverflowError("logits not finite")
@@ -313,8 +317,7 @@ def evaluate(
     if unknown:
         raise InputError(f"wrt holds {', '.join(sorted(unknown))}; allowed are {', '.join(VARIABLES)}")
     m, n, d1, _ = problem.shape
-    with np.errstate(over="ignore", invalid="ignore"):
-        P = problem.A1 @ X
+    P = projected(problem.A1, X)
     row_loss, weights = np.empty(m), RowWeights(kind, m)
     sum_X, sum_A2 = ScaledSum(), ScaledSum()
     by_row = {name: np.empty((m, width)) for name, width in (("A1", d1), ("B", n)) if name in wrt}

@@ -150,7 +150,7 @@ def test_statuses_of_runs_that_do_not_arrive() -> None:
     strict = fit(instance.problem, instance.X, tolerance=1e-30).best
     # Rounding ends the descent before such a tolerance.
     assert strict.status is FitStatus.NOT_CONVERGED
-    beyond = fit(instance.problem, np.full((4, 4), 1e308)).best
+    beyond = fit(instance.problem, np.full((4, 4), 1.7e308)).best
     assert beyond.status is FitStatus.NONFINITE
     assert np.isnan(beyond.log_objective)
 
