@@ -39,8 +39,8 @@ def data(*, quick: bool = False) -> xr.Dataset:
         found.append(result.n_minima)
     longest = max(map(len, traces.values()))
     objective = np.full((len(Loss), starts, longest), np.nan)
-    for (kind, start), trace in traces.items():
-        objective[list(Loss).index(Loss(kind)), start, : len(trace)] = trace
+    for (descended, start), trace in traces.items():
+        objective[list(Loss).index(Loss(descended)), start, : len(trace)] = trace
     return xr.Dataset(
         {
             "log_objective": (("loss", "start", "iteration"), objective),
