@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,26 @@ if TYPE_CHECKING:
 
 MINUTE = 60.0
 FAILED, PARTLY_FAILED = 1, 3
+
+
+def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of every command that runs a task over a grid."""
+    options = [
+        click.option(
+            "--overwrite/--resume",
+            default=False,
+            help="Start anew, or go on where an earlier run of the same sweep stopped (the default).",
+        ),
+        click.option("--retry-failed", is_flag=True, help="Compute once more the points that failed."),
+        click.option(
+            "--jobs", type=int, metavar="N", help="Processes on this machine; by default all cores."
+        ),
+        click.option("--dask", metavar="ADDRESS", help="Compute on the dask cluster with this scheduler."),
+        click.option("--quiet", is_flag=True, help="Say nothing but errors."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 class Display:
@@ -31,6 +52,8 @@ class Display:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self.bar is not None:
             self.bar.close()
+        if isinstance(error, OSError):
+            raise click.ClickException(error.strerror or str(error)) from error
 
     def say(self, message: str) -> None:
         if not self.quiet:

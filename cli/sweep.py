@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from replica.cli.progress import Display, verdict
+from replica.cli.progress import Display, run_options, verdict
 
 
 @click.command()
@@ -19,13 +20,12 @@ from replica.cli.progress import Display, verdict
     metavar="FILE.nc",
     help="The NetCDF-4 file to write.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace the output if it exists.")
-@click.option("--quiet", is_flag=True, help="Say nothing but errors.")
-def command(config: str, output: Path, overwrite: bool, quiet: bool) -> int:
+@run_options
+def command(config: str, output: Path, quiet: bool, **options: Any) -> int:
     """Solve the theory over the grid of CONFIG, a TOML file or the name of a shipped config."""
     from replica.sweep import Config, Theory, run
 
     task = Theory(Config.load(config))
     with Display(quiet) as display:
-        outcome = run(task, output, overwrite=overwrite, say=display.say, progress=display.progress)
+        outcome = run(task, output, say=display.say, progress=display.progress, **options)
     return verdict(outcome, quiet)

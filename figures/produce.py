@@ -11,7 +11,8 @@ from replica.exceptions import InputError
 from replica.figures import FIGURES, load
 from replica.figures.style import drawing_style, rendered
 from replica.sweep import Config, Theory, read, run
-from replica.sweep.store import ENGINE, replacing
+from replica.sweep.files import replacing
+from replica.sweep.store import ENGINE
 
 FORMS = ("png", "pdf")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -75,9 +75,24 @@ class Grid:
         index += [slice(0, length) for length in self.shape[axis + 1 :]]
         return Box(start, start + count * step, tuple(index))
 
+    def boxes(self, points: int, start: int = 0, stop: int | None = None) -> Iterator[Box]:
+        """Boxes of at most `points` points that tile the points from `start` to `stop`, by default all."""
+        stop = self.size if stop is None else stop
+        while start < stop:
+            box = self.box(start, min(stop, start + points))
+            yield box
+            start = box.stop
+
     def values(self, box: Box) -> dict[str, np.ndarray]:
         """The values of each axis inside a box."""
         return {name: axis[part] for (name, axis), part in zip(self.axes.items(), box.index, strict=True)}
+
+    def told(self) -> dict[str, dict[str, float]]:
+        """Each axis by its number of values and its ends."""
+        return {
+            name: {"num": len(axis), "first": axis[0].item(), "last": axis[-1].item()}
+            for name, axis in self.axes.items()
+        }
 
     def point(self, number: int) -> dict[str, float]:
         """The values of each axis at one point of the flat order."""

@@ -1,25 +1,36 @@
-"""Run a task over its grid, box by box, into a store."""
+"""Run a task over its grid, box by box, here or on workers, so that a sweep loses nothing and goes on.
+
+A run computes what is missing, in boxes that take about a second each; every finished box is on disk before
+it counts, but for the work of the last two seconds. The first boxes are computed here, which tells how long
+the rest takes; workers start only if that is worth it. Workers put their boxes on disk themselves and return
+a few numbers, so memory stays bounded by the boxes in flight.
+"""
 
 from __future__ import annotations
 
-import platform
+import errno
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from importlib.metadata import version
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import xarray as xr
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
-from replica import __version__
-from replica.exceptions import InputError
-from replica.sweep import store
+from replica.exceptions import InputError, NumericalError
+from replica.sweep.files import locked
 from replica.sweep.grid import Box, Grid
+from replica.sweep.parts import ANSWERS, MISSING, Finished, Part, Shelf, failed, joined, raised, states
 from replica.sweep.tasks import Task
+from replica.sweep.work import Work, check_output, parts_folder
+from replica.sweep.workers import Workers, cluster
 
 SECONDS = 1.0
 """How long a box should take: what an interruption may lose, and long against the keeping of a box."""
@@ -27,6 +38,18 @@ LIMIT = 2**17
 """The most points in a box: about 30 MB of results, and a few times that while they are computed."""
 GROWTH = 16
 """A box is at most this much larger than the last, since the first ones are slow for other reasons."""
+SLOW = 5.0
+"""Seconds that imports and compilation never take, so that a first box of that length is slow by itself."""
+WORTH_WORKERS = 5.0
+"""Seconds of work below which workers, which take seconds to start, are not started."""
+DEATHS = 3
+"""How many times in a row workers may die without finishing a box before the run gives up."""
+COPIES = 5
+"""Peak memory of a worker over the size of the results of its box, measured on the theory."""
+
+
+Say = Callable[[str], None]
+Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -44,6 +67,12 @@ class Outcome:
     states: Mapping[str, int]
     first_failure: Mapping[str, float] | None
 
+    @classmethod
+    def of(cls, path: Path, grid: Grid, status: np.ndarray) -> Outcome:
+        """Count the statuses of the points of a grid, given in flat order."""
+        bad = np.flatnonzero(failed(status))
+        return cls(path, states(status), grid.point(int(bad[0])) if bad.size else None)
+
     @property
     def points(self) -> int:
         """How many points the grid has."""
@@ -52,7 +81,7 @@ class Outcome:
     @property
     def failures(self) -> dict[str, int]:
         """How many points failed, by the name of their status."""
-        return {name: count for name, count in self.states.items() if name not in store.ANSWERS}
+        return {name: count for name, count in self.states.items() if name not in (*ANSWERS, "missing")}
 
     @property
     def failed(self) -> int:
@@ -69,98 +98,150 @@ def run(
     path: str | Path,
     *,
     overwrite: bool = False,
-    say: Callable[[str], None] = _ignore,
-    progress: Callable[[int, int], None] = _ignore,
+    retry_failed: bool = False,
+    jobs: int | None = None,
+    dask: str | None = None,
+    say: Say = _ignore,
+    progress: Progress = _ignore,
 ) -> Outcome:
     """Evaluate a task over its grid and store the result at `path`.
 
-    A point that fails keeps its status and its reason in the store and stops nothing.
+    What an earlier run of the same sweep finished is kept, wherever it stopped. A point that fails keeps its
+    status and its reason in the store and stops nothing.
 
     Parameters
     ----------
     task: what to evaluate.
     path: the NetCDF-4 file to make.
-    overwrite: replace `path` if it exists.
+    overwrite: start anew, and replace `path` when the new result is whole.
+    retry_failed: evaluate the points that failed once more.
+    jobs: processes on this machine, at least 1; all cores if left out.
+    dask: the address of the scheduler of a dask cluster whose workers see the folder of `path`; used instead
+        of local processes.
     say: told in sentences what the user should know.
     progress: told how many points of how many are finished.
 
     Raises
     ------
-    InputError: the folder of `path` is missing or not writable, or `path` exists and may not be overwritten.
+    InputError: the output cannot be written, holds another sweep or is damaged; another run is writing it;
+        the result cannot fit on the disk; the cluster cannot be reached.
+    NumericalError: workers die again and again.
+    OSError: the disk became full, or another failure to write; what was finished is kept.
     """
-    path, started = Path(path), time.monotonic()
-    _check_output(path, overwrite)
-    grid, folder = Grid(task.axes), store.parts_folder(path)
-    missing = np.ones(grid.size, bool)
-    pace, done, parts = Pace(), 0, []
+    path, started = Path(path).absolute(), time.monotonic()
+    grid = Grid(task.axes)
+    _check(path, grid, jobs, dask)
+    with cluster(dask), locked(parts_folder(path)) as folder:
+        try:
+            work = Work(path, grid, task.identity, say, overwrite)
+            missing = work.status == MISSING
+            if retry_failed:
+                missing |= failed(work.status)
+            if missing.any() or work.parts:
+                work.begin(say)
+                with _explained(work, say):
+                    _Run(task, work, missing, say, progress).evaluate(Workers(jobs, dask is not None))
+                    work.finish(time.monotonic() - started)
+            else:
+                say(f"{path.name} holds all {grid.size} points already; nothing is left to do")
+        finally:
+            # Nothing is left after a refusal; after an interruption there are parts to go on from.
+            if not any(folder.glob("*.npz")):
+                shutil.rmtree(folder, ignore_errors=True)
+    return Outcome.of(path, grid, work.status)
+
+
+def _check(path: Path, grid: Grid, jobs: int | None, dask: str | None) -> None:
+    if jobs is not None and jobs < 1:
+        raise InputError(f"jobs = {jobs} is not allowed; give at least 1")
+    if jobs is not None and dask is not None:
+        raise InputError("jobs and dask exclude each other; the cluster decides how many workers there are")
+    check_output(path)
+    # A status and one number are the least that a point leaves.
+    _check_disk(path, grid.size * 9, grid.size)
+
+
+def _check_disk(path: Path, needed: int, points: int) -> None:
+    free = shutil.disk_usage(path.parent).free
+    if needed > free:
+        raise InputError(
+            f"{points} points need at least {_size(needed)} on disk and {str(path.parent)!r} has "
+            f"{_size(free)} free; sweep fewer points or choose another folder"
+        )
+
+
+@contextmanager
+def _explained(work: Work, say: Say) -> Iterator[None]:
+    """Say what is kept when a run ends early."""
+
+    def kept() -> str:
+        done = int(np.count_nonzero(work.status != MISSING)) - sum(box.box.size for box in work.held)
+        return (
+            f"{done} of {work.grid.size} points are kept in {work.folder.name}; "
+            "the same command, without --overwrite, goes on"
+        )
+
     try:
-        for box in _boxes(grid, missing, pace):
-            finished = _work(task, grid, folder, box)
-            pace.learn(box.size, finished.seconds)
-            parts.append(finished.part)
-            done += box.size
-            progress(done, grid.size)
-        with store.replacing(path, folder) as temporary:
-            store.assemble(temporary, grid, parts, _attributes(task, time.monotonic() - started))
-    finally:
-        shutil.rmtree(folder)
-    return _outcome(path, grid)
-
-
-def _outcome(path: Path, grid: Grid) -> Outcome:
-    with store.read(path) as dataset:
-        status = dataset["status"].values.ravel()
-    failed = np.flatnonzero(store.failed(status))
-    return Outcome(path, store.states(status), grid.point(int(failed[0])) if failed.size else None)
-
-
-def _check_output(path: Path, overwrite: bool) -> None:
-    if not path.parent.is_dir():
-        raise InputError(f"the folder {str(path.parent)!r} of the output does not exist; make it first")
-    if path.is_dir():
-        raise InputError(f"the output {str(path)!r} is a folder; give the name of a file")
-    if path.exists() and not overwrite:
-        raise InputError(f"the output {str(path)!r} exists; give --overwrite to replace it")
-    try:
-        store.parts_folder(path).mkdir(exist_ok=True)
+        yield
+    except KeyboardInterrupt:
+        work.keep()
+        say(kept())
+        raise
     except OSError as error:
-        raise InputError(f"the folder {str(path.parent)!r} is not writable: {error.strerror}") from None
+        with suppress(OSError):
+            work.keep()
+        reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
+        raise OSError(error.errno, f"{reason}; {kept()}") from error
 
 
 class Pace:
-    """How many points the next box should hold, from how long the last one took."""
+    """How many points the next box should hold, from how long the last one took.
+
+    Attributes
+    ----------
+    points: of the next box.
+    rate: points per second.
+    steady: whether the rate can be trusted. The very first box also pays for imports and compilation, and a
+        box that takes no time says little.
+    """
 
     def __init__(self) -> None:
-        self.points = 1
+        self.points, self.rate, self.steady, self.learned = 1, 0.0, False, 0
 
     def learn(self, points: int, seconds: float) -> None:
         """A box of `points` took `seconds`."""
-        wanted = int(points * SECONDS / max(seconds, 1e-9))
-        self.points = max(1, min(wanted, GROWTH * points, LIMIT))
+        self.learned += 1
+        self.rate = points / max(seconds, 1e-9)
+        self.steady = self.steady or seconds > SLOW or (self.learned > 1 and seconds > SECONDS / 10)
+        self.points = max(1, min(int(self.rate * SECONDS), GROWTH * points, LIMIT))
 
 
-def _boxes(grid: Grid, missing: np.ndarray, pace: Pace) -> Iterator[Box]:
-    """Cover the missing points by boxes, each as large as the pace allows when it is asked for."""
-    edges = np.flatnonzero(np.diff(missing, prepend=False, append=False)).tolist()
-    for start, stop in zip(edges[::2], edges[1::2], strict=True):
-        while start < stop:
-            box = grid.box(start, min(stop, start + pace.points))
-            yield box
-            start = box.stop
+class _Kept(NamedTuple):
+    """What a worker tells of a box that it has put on disk."""
 
-
-class _Finished(NamedTuple):
-    part: store.Part
+    part: Part
+    status: np.ndarray
     seconds: float
 
 
-def _work(task: Task, grid: Grid, folder: Path, box: Box) -> _Finished:
-    """Evaluate one box and keep it; this is what runs in a worker."""
+def _computed(task: Task, grid: Grid, box: Box) -> Finished:
+    """Evaluate one box."""
     started = time.perf_counter()
-    with threadpool_limits(1):
+    with _thread_pools(len(sys.modules)).limit(limits=1):
         dataset = _evaluated(task, grid, box)
-    part = store.write_part(folder, box, dataset)
-    return _Finished(part, time.perf_counter() - started)
+    return Finished(box, dataset, time.perf_counter() - started)
+
+
+@lru_cache(1)
+def _thread_pools(modules: int) -> ThreadpoolController:
+    """The thread pools of the libraries that are loaded, looked up again when there are other modules."""
+    return ThreadpoolController()
+
+
+def _kept(task: Task, grid: Grid, shelf: Shelf, box: Box) -> _Kept:
+    """Evaluate one box and keep it on disk; this is what runs in a worker."""
+    finished = _computed(task, grid, box)
+    return _Kept(shelf.put(finished), finished.status, finished.seconds)
 
 
 def _evaluated(task: Task, grid: Grid, box: Box) -> xr.Dataset:
@@ -169,29 +250,116 @@ def _evaluated(task: Task, grid: Grid, box: Box) -> xr.Dataset:
         return task.evaluate(grid.values(box))
     except Exception as error:
         if box.size == 1:
-            return store.raised(grid.values(box), error)
-    pieces, start = [], box.start
-    while start < box.stop:
-        piece = grid.box(start, min(box.stop, start + box.size // 2))
-        pieces.append(_evaluated(task, grid, piece))
-        start = piece.stop
-    return store.joined(
-        pieces, next(name for name, length in zip(grid.axes, box.shape, strict=True) if length > 1)
-    )
+            return raised(grid.values(box), error)
+    halves = grid.boxes(box.size // 2, box.start, box.stop)
+    # A box is a run along its first axis of more than one value, and so are its halves.
+    axis = next(name for name, length in zip(grid.axes, box.shape, strict=True) if length > 1)
+    return joined([_evaluated(task, grid, half) for half in halves], axis)
 
 
-def _attributes(task: Task, seconds: float) -> dict[str, Any]:
-    config = task.identity["config"]
-    packages = ("numpy", "scipy", "sympy", "xarray", "h5netcdf")
-    return {
-        **task.identity,
-        "fingerprints": {
-            "sweep": store.fingerprint(task.identity),
-            "config": store.fingerprint(config),
-            "equations": task.identity["equations"],
-        },
-        "seeds": [config["experiment"]["seed"]] if "experiment" in config else [],
-        "versions": {"replica": __version__, "python": platform.python_version()}
-        | {name: version(name) for name in packages},
-        "seconds": round(seconds, 3),
-    }
+class _Run:
+    """One run: takes in what is finished, here or elsewhere, until nothing is missing."""
+
+    def __init__(self, task: Task, work: Work, missing: np.ndarray, say: Say, progress: Progress) -> None:
+        self.task, self.work, self.grid, self.missing = task, work, work.grid, missing
+        self.say, self.progress = say, progress
+        self.left = int(missing.sum())
+        self.pace = Pace()
+
+    def evaluate(self, workers: Workers) -> None:
+        """Compute all that is missing."""
+        if self.left < self.grid.size:
+            self.say(f"{self.grid.size - self.left} of {self.grid.size} points are there already")
+        self.progress(self.grid.size - self.left, self.grid.size)
+        for box in self._boxes():
+            self._compute(box)
+            if self.pace.steady:
+                break
+        if not self.left:
+            return
+        seconds = self.left / self.pace.rate
+        parallel = workers.remote or (seconds > WORTH_WORKERS and workers.count > 1)
+        count = workers.count if parallel else 1
+        if seconds > SECONDS:
+            self.say(f"{self.left} points to go, about {_duration(seconds / count)} on {count} cores")
+        if parallel:
+            self._distribute(workers)
+        else:
+            for box in self._boxes():
+                self._compute(box)
+
+    def _boxes(self) -> Iterator[Box]:
+        """Cover the missing points by boxes, each as large as the pace allows when it is asked for."""
+        edges = np.flatnonzero(np.diff(self.missing, prepend=False, append=False)).tolist()
+        for start, stop in zip(edges[::2], edges[1::2], strict=True):
+            while start < stop:
+                box = self.grid.box(start, min(stop, start + self.pace.points))
+                yield box
+                start = box.stop
+
+    def _compute(self, box: Box) -> None:
+        """Compute a box in this process."""
+        finished = _computed(self.task, self.grid, box)
+        if not self.pace.learned:
+            self._check_limits(finished)
+        self._record(finished, finished.status, finished.seconds)
+
+    def _check_limits(self, first: Finished) -> None:
+        """Say what the run will take, from its first box, and refuse what cannot fit."""
+        swept = [
+            variable.nbytes
+            for name, variable in first.dataset.variables.items()
+            if name not in self.grid.axes and set(variable.dims) >= set(self.grid.axes)
+        ]
+        stays = self.left * sum(swept) // first.box.size
+        at_once = min(self.left, LIMIT) / self.left
+        self.say(
+            f"{self.left} points: {_size(stays)} on disk, twice that while they are put together, "
+            f"and up to {_size(COPIES * stays * at_once)} of memory in each process"
+        )
+        _check_disk(self.work.path, 2 * stays, self.left)
+
+    def _record(self, part: Part | Finished, status: np.ndarray, seconds: float) -> None:
+        """Count a box as done."""
+        self.work.add(part, status)
+        self.missing[part.start : part.stop] = False
+        self.left -= part.stop - part.start
+        self.pace.learn(part.stop - part.start, seconds)
+        self.progress(self.grid.size - self.left, self.grid.size)
+
+    def _distribute(self, workers: Workers) -> None:
+        """Compute what is missing on workers, and again what dying workers leave behind."""
+        self.work.keep()
+        compute = partial(_kept, self.task, self.grid, self.work.shelf)
+        deaths = 0
+        while self.left:
+            before = self.left
+            try:
+                with closing(workers.map(compute, self._boxes())) as results:
+                    for kept in results:
+                        self._record(*kept)
+            except BrokenProcessPool as error:
+                deaths = deaths + 1 if self.left == before else 1
+                if deaths == DEATHS:
+                    raise NumericalError(
+                        f"workers died {DEATHS} times in a row before a box was finished; "
+                        "memory may be too small for so many, so try fewer jobs"
+                    ) from error
+                self.say("a worker died; what it was computing is computed again")
+
+
+def _size(number: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if number < 1000:
+            return f"{number:.3g} {unit}"
+        number /= 1000
+    return f"{number:.3g} TB"
+
+
+def _duration(seconds: float) -> str:
+    """A time for people."""
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.2g} {unit}"
+    return f"{seconds:.2g} seconds"

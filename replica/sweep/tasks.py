@@ -1,4 +1,10 @@
-"""What a sweep evaluates at the points of its grid."""
+"""What a sweep evaluates at the points of its grid.
+
+A new kind of sweep is a frozen dataclass with the members of `Task`; `run(task, path)` then does the rest,
+and its command takes `run_options`, a `Display` and the `verdict` from `replica.cli.progress`, as
+`replica sweep` does. Whatever a task needs at random it draws from generators seeded by the point, never by
+the box.
+"""
 
 from __future__ import annotations
 

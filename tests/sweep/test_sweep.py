@@ -2,9 +2,11 @@
 
 import json
 import math
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 import xarray as xr
 from click.testing import CliRunner
 
-from replica import Parameters, Status, solve
+from replica import Parameters, Status, __version__, solve
 from replica.cli.main import main
 from replica.exceptions import InputError
 from replica.sweep import Config, Theory, read, run
@@ -37,14 +39,19 @@ class Product:
     axes: Mapping[str, np.ndarray]
     raises: frozenset[float] = frozenset()
     diverges: frozenset[float] = frozenset()
+    interrupted_after: float = math.inf
+    equations: str = "a b"
     calls: list[int] = field(default_factory=list)
 
     @property
     def identity(self) -> dict[str, Any]:
-        return {"task": "product", "config": {}, "equations": "a b"}
+        axes = {name: len(values) for name, values in self.axes.items()}
+        return {"task": "product", "config": {"axes": axes}, "equations": self.equations}
 
     def evaluate(self, values: Mapping[str, np.ndarray]) -> xr.Dataset:
         first = next(iter(values.values()), np.ones(1))
+        if len(self.calls) >= self.interrupted_after:
+            raise KeyboardInterrupt
         if self.raises & set(first.tolist()):
             raise ValueError(f"no value at {first.tolist()}")
         dims, shape = tuple(values), tuple(map(len, values.values()))
@@ -65,7 +72,7 @@ class Product:
         )
 
 
-def product(*lengths: int, **kinds: frozenset[float]) -> Product:
+def product(*lengths: int, **kinds: Any) -> Product:
     axes = {f"axis_{i}": np.arange(1.0, n + 1) for i, n in enumerate(lengths)}
     return Product(axes, **kinds)
 
@@ -197,7 +204,7 @@ def test_a_store_says_where_it_comes_from(tmp_path: Path) -> None:
     assert set(told["fingerprints"]) == {"sweep", "config", "equations"}
     assert {"replica", "python", "numpy", "scipy", "sympy", "xarray"} <= set(told["versions"])
     assert told["seeds"] == []
-    assert told["seconds"] > 0
+    assert 0 < told["seconds"]["points"] < told["seconds"]["last_run"]
 
 
 def test_outputs_that_cannot_be(tmp_path: Path) -> None:
@@ -207,12 +214,173 @@ def test_outputs_that_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a folder; give the name of a file"):
         run(task, tmp_path)
     (tmp_path / "out.nc").write_text("precious")
-    with pytest.raises(InputError, match=r"out\.nc' exists; give --overwrite"):
+    with pytest.raises(
+        InputError, match=r"the output exists: '.*out\.nc' is not a whole .* give --overwrite"
+    ):
         run(task, tmp_path / "out.nc")
     assert (tmp_path / "out.nc").read_text() == "precious"
     assert task.calls == []
     run(task, tmp_path / "out.nc", overwrite=True)
     assert read(tmp_path / "out.nc").sizes["axis_0"] == 3
+
+
+def test_what_cannot_fit_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = SimpleNamespace(free=10_000)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: free)
+    with pytest.raises(InputError, match="1000000000000 points need at least 9 TB on disk"):
+        run(product(10**6, 10**6), tmp_path / "out.nc")
+    # The value, its half and the status are 17 bytes a point, once in parts and once in the output.
+    with pytest.raises(InputError, match=r"300 points need at least 10.2 kB on disk and .* has 10 kB free"):
+        run(product(300), tmp_path / "out.nc")
+    assert list(tmp_path.iterdir()) == []
+    run(product(290), tmp_path / "out.nc")
+
+
+def interrupted(path: Path, *lengths: int, **kinds: Any) -> list[str]:
+    """Run a product that is interrupted after three boxes; what it said."""
+    said: list[str] = []
+    with pytest.raises(KeyboardInterrupt):
+        run(product(*lengths, interrupted_after=3, **kinds), path, say=said.append)
+    return said
+
+
+def snapshot(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {
+        str(path): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "lock"
+    }
+
+
+def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    out = tmp_path / "out.nc"
+    said = interrupted(out, 20, 30)
+    assert (
+        said[-1]
+        == "30 of 600 points are kept in out.nc.parts; the same command, without --overwrite, goes on"
+    )
+    assert not out.exists()
+    task, progress = product(20, 30), list[tuple[int, int]]()
+    said.clear()
+    run(task, out, say=said.append, progress=lambda *at: progress.append(at))
+    assert said[0] == "30 of 600 points are there already"
+    assert sum(task.calls) == 570
+    assert (progress[0], progress[-1]) == ((30, 600), (600, 600))
+    with read(out) as stored:
+        xr.testing.assert_equal(stored, task.evaluate(task.axes))
+    assert [path.name for path in tmp_path.iterdir()] == ["out.nc"]
+
+
+def test_a_finished_sweep_is_left_alone(tmp_path: Path) -> None:
+    out, said = tmp_path / "out.nc", list[str]()
+    run(product(20), out)
+    before, task = snapshot(tmp_path), product(20)
+    assert run(task, out, say=said.append).states == {"ok": 20}
+    assert said == ["out.nc holds all 20 points already; nothing is left to do"]
+    assert (snapshot(tmp_path), task.calls) == (before, [])
+
+
+def test_failed_points_are_tried_again_when_asked(tmp_path: Path) -> None:
+    out = tmp_path / "out.nc"
+    run(product(5, 8, raises=frozenset({2.0}), diverges=frozenset({4.0})), out)
+    assert run(product(5, 8), out).failed == 16
+    task = product(5, 8, diverges=frozenset({4.0}))
+    assert run(task, out, retry_failed=True).states == {"ok": 32, "not_converged": 8}
+    assert sum(task.calls) == 16
+    assert run(product(5, 8), out, retry_failed=True).states == {"ok": 40}
+    with read(out) as stored:
+        whole = task.evaluate(task.axes)["value"]
+        xr.testing.assert_equal(
+            stored["value"].sel(axis_0=[1.0, 2.0, 3.0]), whole.sel(axis_0=[1.0, 2.0, 3.0])
+        )
+        assert (stored["reason"] == "").all()
+        assert json.loads(stored.attrs["earlier_versions"]) == []
+
+
+def test_failed_points_of_an_interrupted_sweep_are_tried_again(tmp_path: Path) -> None:
+    interrupted(tmp_path / "out.nc", 300, diverges=frozenset({1.0, 5.0}))
+    assert run(product(300), tmp_path / "out.nc", retry_failed=True).states == {"ok": 300}
+
+
+@pytest.mark.parametrize("finished", [True, False], ids=["finished", "interrupted"])
+def test_another_sweep_is_refused(finished: bool, tmp_path: Path) -> None:
+    out = tmp_path / "out.nc"
+    if finished:
+        run(product(20), out)
+    else:
+        interrupted(out, 300)
+    before = snapshot(tmp_path)
+    with pytest.raises(
+        InputError, match=r"fingerprint \w{16} there, \w{16} here.* differs in config.axes.axis_0 \("
+    ):
+        run(product(21), out)
+    with pytest.raises(InputError, match=r'differs in equations \("a b" there, "c" here\); give --overwrite'):
+        run(product(20 if finished else 300, equations="c"), out)
+    assert snapshot(tmp_path) == before
+    assert run(product(21), out, overwrite=True).points == 21
+
+
+def test_another_version_with_the_same_equations_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, said = tmp_path / "out.nc", list[str]()
+    interrupted(out, 300)
+    monkeypatch.setattr("replica.sweep.store.__version__", "99")
+    run(product(300), out, say=said.append)
+    versions = f"(replica {__version__} then, 99 now)"
+    assert said[0] == f"the sweep was begun with other versions {versions}; its equations are the same"
+    with read(out) as stored:
+        assert json.loads(stored.attrs["versions"])["replica"] == "99"
+        assert [made["replica"] for made in json.loads(stored.attrs["earlier_versions"])] == [__version__]
+
+
+def test_a_result_is_replaced_only_when_the_new_one_is_whole(tmp_path: Path) -> None:
+    out = tmp_path / "out.nc"
+    run(product(20), out)
+    before = out.read_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        run(product(300, interrupted_after=3), out, overwrite=True)
+    assert out.read_bytes() == before
+    task = product(300)
+    run(task, out)
+    assert sum(task.calls) < 300
+    assert read(out).sizes["axis_0"] == 300
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_truncated_result_is_said_and_not_used(seed: int, tmp_path: Path) -> None:
+    out = tmp_path / "out.nc"
+    run(product(20), out)
+    whole = out.read_bytes()
+    out.write_bytes(whole[: random.Random(seed).randrange(len(whole))])
+    before = snapshot(tmp_path)
+    with pytest.raises(InputError, match="is not a whole NetCDF-4 file and is not used"):
+        run(product(20), out)
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_damaged_part_is_said_and_computed_again(seed: int, tmp_path: Path) -> None:
+    out, said, chance = tmp_path / "out.nc", list[str](), random.Random(seed)
+    interrupted(out, 300)
+    part = chance.choice(sorted((tmp_path / "out.nc.parts").glob("*.npz")))
+    content = part.read_bytes()
+    part.write_bytes(content[: chance.randrange(len(content))])
+    task = product(300)
+    run(task, out, say=said.append)
+    assert said[0].startswith(f"the part {str(part)!r} is damaged: ")
+    assert said[0].endswith("its points are computed again")
+    with read(out) as stored:
+        xr.testing.assert_equal(stored, task.evaluate(task.axes))
+
+
+def test_a_damaged_manifest_is_said_and_not_used(tmp_path: Path) -> None:
+    out = tmp_path / "out.nc"
+    interrupted(out, 300)
+    (tmp_path / "out.nc.parts" / "manifest.json").write_text('{"identity')
+    with pytest.raises(InputError, match=r"manifest.json' is damaged and is not used; give --overwrite"):
+        run(product(300), out)
+    run(product(300), out, overwrite=True)
 
 
 def test_read_says_what_a_file_is_not(tmp_path: Path) -> None:
@@ -235,10 +403,11 @@ def test_the_command_stores_a_config(tmp_path: Path) -> None:
     config.write_text(CONFIG)
     done = invoke(config, "-o", out)
     assert (done.exit_code, done.stdout) == (0, "")
-    assert done.stderr == f"120 points in {out}\n"
+    assert done.stderr.splitlines()[-1] == f"120 points in {out}"
     before = out.read_bytes()
     again = invoke(config, "-o", out)
-    assert (again.exit_code, out.read_bytes()) == (2, before)
+    assert (again.exit_code, out.read_bytes()) == (0, before)
+    assert "out.nc holds all 120 points already; nothing is left to do" in again.stderr
     assert invoke(config, "-o", out, "--overwrite", "--quiet").output == ""
 
 
