@@ -105,9 +105,7 @@ def test_interrupted_sweeps_go_on(jobs: str, folder: Path, expected: xr.Dataset)
     sweep.process.send_signal(signal.SIGINT)
     messages = sweep.wait(130)
     assert time.monotonic() - started < 2
-    assert (
-        "of 240 points are kept in out.nc.parts; the same command, without" in messages
-    )
+    assert "of 240 points are kept in out.nc.parts; the same command, without" in messages
     assert not sweep.out.exists()
     messages = Sweep(folder, "--jobs", jobs).wait(0)
     assert "of 240 points are there already" in messages
@@ -329,9 +327,7 @@ def test_a_disk_that_becomes_full(jobs: str, folder: Path, small_disk: Path, exp
     sweep = Sweep(folder, "--overwrite", "--jobs", jobs, target=out, sleep=SLEEP, fill=str(filler))
     messages = sweep.wait(1)
     assert "Error: the disk is full; " in messages
-    assert (
-        "of 240 points are kept in out.nc.parts; the same command, without" in messages
-    )
+    assert "of 240 points are kept in out.nc.parts; the same command, without" in messages
     assert out.read_text() == "precious"
     filler.unlink()
     assert "are there already" in Sweep(folder, target=out).wait(0)
