@@ -43,9 +43,7 @@ def command(file: Path, form: str, output: Path | None, overwrite: bool) -> None
     if form == "parquet":
         _check_parquet(output)
     if output is not None:
-        check_output(output)
-        if output.exists() and not overwrite:
-            raise InputError(f"the output {str(output)!r} exists; give --overwrite to replace it")
+        check_output(output, overwrite)
     with read(file) as dataset:
         if output is None:
             _to_stdout(dataset, form)

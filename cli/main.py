@@ -21,6 +21,7 @@ COMMANDS = {
     "equations": "Print the equations that are solved, for reading or for use.",
     "sweep": "Solve the theory over a grid and store it.",
     "simulate": "Run experiments at one point, at finite size.",
+    "compare": "Hold theory and experiments side by side, with a verdict.",
     "show": "Tell what a stored result holds, or how far a sweep is.",
     "export": "Write a stored result as CSV, Parquet or JSON.",
     "merge": "Put two stored results together.",

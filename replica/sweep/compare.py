@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,12 @@ def compare_measured(path: Path) -> xr.Dataset:
     frame = theory.solve(Parameters(**table)).to_dataset()[["errors", "status"]]
     frame = frame.swap_dims(dict.fromkeys(frame["status"].dims, "point"))
     return _judged(frame, dims, expected, measured)
+
+
+def measured_identity(path: Path) -> dict[str, Any]:
+    """What a stored comparison with measurements says of their origin: the file's name and hash."""
+    source = {"measured": path.name, "sha256": sha256(path.read_bytes()).hexdigest()}
+    return {"task": "measured", "config": source, "equations": theory.fingerprint()}
 
 
 def _judged(frame: xr.Dataset, dims: np.ndarray, expected: np.ndarray, measured: np.ndarray) -> xr.Dataset:

@@ -18,6 +18,7 @@ import xarray as xr
 
 from replica import __version__
 from replica.exceptions import InputError
+from replica.sweep.files import replacing
 from replica.sweep.grid import Box, Grid
 from replica.sweep.parts import STATUSES
 
@@ -68,6 +69,14 @@ def origin(dataset: xr.Dataset) -> dict[str, Any]:
 def identity(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The part of an origin that decides the numbers."""
     return {name: facts[name] for name in IDENTITY}
+
+
+def save(dataset: xr.Dataset, path: Path, identity: Mapping[str, Any]) -> None:
+    """Keep a result that needed no run as one NetCDF-4 file, with its identity and the current versions."""
+    told = facts(identity, [versions()])
+    kept = dataset.assign_attrs({name: json.dumps(value, allow_nan=False) for name, value in told.items()})
+    with replacing(path) as temporary:
+        kept.to_netcdf(temporary, engine=ENGINE)
 
 
 def facts(identity: Mapping[str, Any], history: Sequence[Mapping[str, str]]) -> dict[str, Any]:

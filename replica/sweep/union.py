@@ -48,9 +48,7 @@ def merge(
         different answers at a point and none is preferred; the first such point is named.
     """
     path = Path(path).absolute()
-    check_output(path)
-    if path.exists() and not overwrite:
-        raise InputError(f"the output {str(path)!r} exists; give --overwrite to replace it")
+    check_output(path, overwrite)
     with store.read(first) as one, store.read(second) as other:
         _check_joinable(one, other)
         grid = _union(grid_of(one), grid_of(other))

@@ -28,17 +28,19 @@ def parts_folder(path: Path) -> Path:
     return path.with_name(f"{path.name}.parts")
 
 
-def check_output(path: Path) -> None:
+def check_output(path: Path, overwrite: bool = True) -> None:
     """Refuse a path where no file can be made.
 
     Raises
     ------
-    InputError: its folder does not exist, or it is a folder itself.
+    InputError: its folder does not exist, it is a folder itself, or it exists and is not to be overwritten.
     """
     if not path.parent.is_dir():
         raise InputError(f"the folder {str(path.parent)!r} of the output does not exist; make it first")
     if path.is_dir():
         raise InputError(f"the output {str(path)!r} is a folder; give the name of a file")
+    if path.exists() and not overwrite:
+        raise InputError(f"the output {str(path)!r} exists; give --overwrite to replace it")
 
 
 class Work:
