@@ -1,13 +1,17 @@
-"""The figures. Each file has `data(...)`, which computes or reads, and `draw(...)`, which only draws.
+"""The figures. Each file has `data(...)`, which reads or computes, and `draw(...)`, which only draws.
 
 A figure's file defines
 
-- `CONFIG`: the name of the shipped config whose store it reads, and
-  `data(store) -> xarray.Dataset`: what is drawn, from an opened store; raises `InputError` naming what is
-  missing,
-- or, where no sweep stands behind it, only `data(*, quick=False) -> xarray.Dataset`, which computes it,
-- `draw(dataset) -> matplotlib.figure.Figure`,
-- `caption(dataset) -> str`: what is seen and with which parameters.
+- `STORES`: the stores that it reads, name -> (shipped config, task), where the task is a class such as
+  `replica.sweep.Theory`. `NAME.nc` is what `replica.sweep.run` makes of it on that config, or on the config's
+  quick variant,
+- `data(*stores)`: what is drawn, from the opened stores in that order, as a dataset or a mapping of them;
+  raises `InputError` naming what is missing,
+- `draw(drawn) -> matplotlib.figure.Figure`, of what `data` returned,
+- `caption(drawn) -> str`: what is seen and with which parameters.
+
+A figure behind which there is no sweep has no `STORES`; its `data(*, quick=False) -> xarray.Dataset` computes
+what is drawn.
 
 `FIGURES` names them all; nothing is imported until a figure is asked for.
 """

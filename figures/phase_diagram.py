@@ -10,17 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
-from replica.exceptions import InputError
-from replica.figures.style import answered, axis_label, drawing, fixed_parameters
+from replica.figures.stores import answered, needed
+from replica.figures.style import TITLES, axis_label, drawing, fixed_parameters
 from replica.parameters import PROTOCOLS
+from replica.sweep import Theory
 
-CONFIG = "phase-diagram"
-
-_TITLES = {
-    "TM": "memorized tasks (TM)",
-    "IDG": "new tasks of the family (IDG)",
-    "ODG": "unstructured tasks (ODG)",
-}
+STORES = {"phase-diagram": ("phase-diagram", Theory)}
 
 
 def data(store: xr.Dataset) -> xr.Dataset:
@@ -30,23 +25,15 @@ def data(store: xr.Dataset) -> xr.Dataset:
     ------
     InputError: the store lacks the errors, or does not span exactly the two axes.
     """
-    axes = {"kappa", "rho"}
-    if "errors" not in store or "status" not in store:
-        raise InputError(
-            "the phase diagram needs a store with `errors` and `status`; run `replica sweep` to make one"
-        )
-    spanned = set(store["status"].dims)
-    if spanned != axes:
-        found = ", ".join(sorted(map(str, spanned))) or "one point"
-        raise InputError(f"the phase diagram needs a grid over kappa and rho; this store spans {found}")
-    return store[["errors", "status"]].transpose("protocol", "kappa", "rho").sortby(["kappa", "rho"])
+    return needed("the phase diagram", store, ["errors"], ["kappa", "rho"])
 
 
 def draw(dataset: xr.Dataset) -> Figure:
     """Three panels on one logarithmic colour scale, with contours and the line rho = kappa."""
     figure = drawing(figsize=(9.6, 3.5))
     panels = figure.subplots(1, 3, sharex=True, sharey=True)
-    errors = {p: answered(dataset, dataset["errors"].sel(protocol=p)) for p in PROTOCOLS}
+    known = answered(dataset)["errors"]
+    errors = {p: np.ma.masked_invalid(known.sel(protocol=p).values) for p in PROTOCOLS}
     finite = np.ma.concatenate([array.ravel() for array in errors.values()]).compressed()
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (1.0, 2.0)
     high = max(high, 1.001 * low)
@@ -69,7 +56,7 @@ def draw(dataset: xr.Dataset) -> Figure:
             panel.plot(path, path, color="black", linewidth=2.6)
             panel.plot(path, path, color="white", linewidth=1.2, linestyle=(0, (4, 2)))
             _name_regimes(panel)
-        panel.set_title(_TITLES[protocol])
+        panel.set_title(TITLES[protocol])
         panel.set_xlabel(axis_label("kappa"))
     panels[0].set_ylabel(axis_label("rho"))
     bar = figure.colorbar(mesh, ax=panels, pad=0.01, aspect=25)

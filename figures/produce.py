@@ -1,109 +1,152 @@
-"""From a name to files: the store behind a figure, its drawing and its caption."""
+"""From names to files: the stores behind figures, their drawings and their captions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import xarray as xr
 
 from replica.exceptions import InputError
 from replica.figures import FIGURES, load
 from replica.figures.style import drawing_style, rendered
-from replica.sweep import Config, Theory, read, run
+from replica.sweep import Config, Task, read, run
 from replica.sweep.files import replacing
 from replica.sweep.store import ENGINE
 
 FORMS = ("png", "pdf")
 
 
-def render(name: str, dataset: xr.Dataset, forms: Sequence[str]) -> dict[str, bytes]:
+def render(name: str, drawn: Any, forms: Sequence[str]) -> dict[str, bytes]:
     """Draw a figure from its data: form -> the file's bytes, the same for the same data."""
     with drawing_style():
-        figure = load(name).draw(dataset)
+        figure = load(name).draw(drawn)
         return {form: rendered(figure, form) for form in forms}
 
 
-def produce(
-    name: str,
-    folder: Path,
-    *,
-    config: str | None = None,
-    store: Path | None = None,
-    forms: Sequence[str] = FORMS,
-    overwrite: bool = False,
-    say: Callable[[str], None] = lambda message: None,
-    progress: Callable[[int, int], None] = lambda done, total: None,
-) -> list[Path]:
-    """Make a figure's files in a folder: the drawing in each form, its caption as text, and its store.
+def tasks(name: str, configs: Sequence[str] = (), *, quick: bool = False) -> dict[str, Task]:
+    """What the stores of a figure are made by: name of the store -> task.
 
     Parameters
     ----------
     name: one of `FIGURES`.
+    configs: configs by name or path in place of the figure's own, in the order in which it names them.
+    quick: take the quick variant of each config.
+
+    Raises
+    ------
+    InputError: a wrong number of configs, or one that cannot be used.
+    """
+    stores = getattr(load(name), "STORES", {})
+    own = list(dict.fromkeys(config for config, _ in stores.values()))
+    if configs and len(configs) != len(own):
+        takes = f"configs in place of {', '.join(own)}" if own else "no config, it computes what it draws"
+        raise InputError(f"{len(configs)} configs are given; the figure {name} takes {takes}")
+    loaded = {
+        config: Config.load(given, quick=quick) for config, given in zip(own, configs or own, strict=True)
+    }
+    return {store: task(loaded[config]) for store, (config, task) in stores.items()}
+
+
+def produce(
+    names: Sequence[str],
+    folder: Path,
+    *,
+    configs: Sequence[str] = (),
+    stores: Sequence[Path] = (),
+    forms: Sequence[str] = FORMS,
+    quick: bool = False,
+    overwrite: bool = False,
+    say: Callable[[str], None] = lambda message: None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Path]:
+    """Make the files of figures in a folder: drawings in each form, captions as text, and stores.
+
+    Parameters
+    ----------
+    names: of `FIGURES`.
     folder: where the files go; it must exist.
-    config: a config by name or path, swept into `NAME.nc` in the folder; the figure's own if left out. A
-        figure without one computes what it draws, and takes none.
-    store: a stored result to draw instead, which is then left as it is.
+    configs: for one figure, configs in place of its own, as for `tasks`.
+    stores: for one figure, stored results to draw instead, which are then left as they are.
     forms: of `FORMS`.
+    quick: coarser grids, fewer repeats and smaller D, as each config says in its table `quick`.
     overwrite: replace files that exist.
     say, progress: as in `replica.sweep.run`.
 
     Returns
     -------
-    The files made, the drawings first.
+    The files made, figure by figure, the drawings first.
 
     Raises
     ------
-    InputError: an unknown name or form, a missing folder or a file in the way, before anything runs; or a
-        store that lacks what the figure needs.
+    InputError: an unknown name or form, a missing folder, a config that cannot be used or a file in the way,
+        before anything runs; or a store that lacks what its figure needs.
     """
-    if name not in FIGURES:
-        raise InputError(f"there is no figure {name!r}; the figures are {', '.join(FIGURES)}")
+    for name in names:
+        if name not in FIGURES:
+            raise InputError(f"there is no figure {name!r}; the figures are {', '.join(FIGURES)}")
     for form in forms:
         if form not in FORMS:
             raise InputError(f"the format {form!r} is unknown; allowed are {', '.join(FORMS)}")
-    if config is not None and store is not None:
-        raise InputError("a figure is drawn from a config or from a store; give one of the two")
+    if configs and stores:
+        raise InputError("a figure is drawn from configs or from stores; give one of the two")
+    if len(names) > 1 and (configs or stores):
+        raise InputError("configs and stores belong to one figure; name that figure")
     if not folder.is_dir():
         raise InputError(f"the folder {str(folder)!r} of the output does not exist; make it first")
-    targets = {form: folder / f"{name}.{form}" for form in (*forms, "txt")}
-    for target in targets.values():
+    for target in (folder / f"{name}.{form}" for name in names for form in (*forms, "txt")):
         if target.exists() and not overwrite:
             raise InputError(f"the output {str(target)!r} exists; give --overwrite to replace it")
+    planned = {name: tasks(name, configs, quick=quick) for name in names}
 
+    made = []
+    for name, sweeps in planned.items():
+        with ExitStack() as opened:
+            if stores:
+                sources = list(stores)
+            elif sweeps:
+                sources = [folder / f"{store}.nc" for store in sweeps]
+                for path, task in zip(sources, sweeps.values(), strict=True):
+                    say(f"{name}: {path.name}")
+                    run(task, path, overwrite=overwrite, say=say, progress=progress)
+            else:
+                say(name)
+                sources = [_computed(name, folder / f"{name}.nc", quick)]
+            drawn = _drawn(name, sources, opened)
+            contents = render(name, drawn, forms)
+            contents["txt"] = f"{load(name).caption(drawn)}\n".encode()
+        for form, content in contents.items():
+            target = folder / f"{name}.{form}"
+            with replacing(target) as temporary:
+                temporary.write_bytes(content)
+            made.append(target)
+        made += [] if stores else sources
+    return made
+
+
+def _drawn(name: str, paths: Sequence[Path], opened: ExitStack) -> Any:
+    """What a figure draws, from its stores."""
     figure = load(name)
-    kept = folder / f"{name}.nc"
-    if not hasattr(figure, "CONFIG"):
-        if config is not None:
-            raise InputError(f"the figure {name} computes what it draws; it takes no config")
-        if store is None and kept.exists() and not overwrite:
-            raise InputError(f"the output {str(kept)!r} exists; give --overwrite to replace it")
-        dataset = _computed(name, kept) if store is None else _kept(name, store)
-    else:
-        if store is None:
-            run(
-                Theory(Config.load(config or figure.CONFIG)),
-                kept,
-                overwrite=overwrite,
-                say=say,
-                progress=progress,
-            )
-        with read(store or kept) as opened:
-            dataset = figure.data(opened).load()
-    made = [kept] if store is None else []
-    contents = render(name, dataset, forms) | {"txt": f"{figure.caption(dataset)}\n".encode()}
-    for form, target in targets.items():
-        with replacing(target) as temporary:
-            temporary.write_bytes(contents[form])
-    return [*targets.values(), *made]
+    if not hasattr(figure, "STORES"):
+        if len(paths) != 1:
+            raise InputError(f"{len(paths)} stores are given; the figure {name} takes one")
+        return _kept(name, paths[0])
+    if len(paths) != len(figure.STORES):
+        raise InputError(
+            f"{len(paths)} stores are given; the figure {name} takes {len(figure.STORES)}: "
+            f"{', '.join(figure.STORES)}"
+        )
+    return figure.data(*[opened.enter_context(read(path)) for path in paths])
 
 
-def _computed(name: str, target: Path) -> xr.Dataset:
-    """Compute what a figure draws and keep it in a file."""
-    dataset: xr.Dataset = load(name).data().assign_attrs(figure=name)
+def _computed(name: str, target: Path, quick: bool) -> Path:
+    """Compute what a figure without stores draws, and keep it in a file."""
+    dataset: xr.Dataset = load(name).data(quick=quick).assign_attrs(figure=name)
     with replacing(target) as temporary:
         dataset.to_netcdf(temporary, engine=ENGINE)
-    return dataset
+    return target
 
 
 def _kept(name: str, path: Path) -> xr.Dataset:

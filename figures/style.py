@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import matplotlib as mpl
-import numpy as np
 import xarray as xr
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -37,6 +36,12 @@ RC: dict[Any, Any] = {
 # Okabe and Ito's palette: told apart by the colour-blind, and in grey together with the markers.
 COLORS = {"TM": "#0072B2", "IDG": "#D55E00", "ODG": "#009E73"}
 MARKERS = {"TM": "o", "IDG": "s", "ODG": "^"}
+
+TITLES = {
+    "TM": "memorized tasks (TM)",
+    "IDG": "new tasks of the family (IDG)",
+    "ODG": "unstructured tasks (ODG)",
+}
 
 SYMBOLS: Mapping[str, str] = {
     "alpha": r"\alpha",
@@ -92,8 +97,3 @@ def fixed_parameters(dataset: xr.Dataset, without: tuple[str, ...] = ()) -> str:
     if "alpha_test" in fixed and "alpha" in fixed and dataset["alpha_test"] == dataset["alpha"]:
         fixed.remove("alpha_test")
     return ", ".join(f"{name} = {float(dataset[name]):g}" for name in fixed)
-
-
-def answered(dataset: xr.Dataset, values: xr.DataArray) -> np.ma.MaskedArray:
-    """Values with the points masked that have no finite number to draw."""
-    return np.ma.masked_invalid(values.where(dataset["status"] == 0).values)

@@ -18,7 +18,7 @@ from replica.simulation.design import Design
 from replica.simulation.least_squares import minimise
 from replica.simulation.population import PARTS, decompose, population_error, task_moments
 from replica.simulation.rows import Rows, Team
-from replica.simulation.sampling import draw_prompts, draw_tasks
+from replica.simulation.sampling import Tasks, draw_prompts, draw_tasks
 from replica.simulation.sizes import Sizes, checked_integer, entropy
 
 DIFFERENCES = {
@@ -269,6 +269,41 @@ def _jobs(n_jobs: int) -> int:
     return int(effective_n_jobs(n_jobs))
 
 
+class Trained(NamedTuple):
+    """A model and what it was trained on.
+
+    Parameters
+    ----------
+    tasks: the family and its pre-training tasks.
+    W: (D, D), the minimiser of the pre-training loss.
+    training_error: mean squared error on the pre-training prompts.
+    iterations, residual: of the fit.
+    """
+
+    tasks: Tasks
+    W: np.ndarray
+    training_error: float
+    iterations: int
+    residual: float
+
+
+def train(params: Parameters, sizes: Sizes, words: tuple[int, ...], team: Team, rtol: float) -> Trained:
+    """Draw tasks and prompts from the seed of a repeat and fit the model to them.
+
+    Raises
+    ------
+    NumericalError: the fit does not reach a residual of `rtol`.
+    """
+    for_tasks, for_prompts = np.random.SeedSequence(words).spawn(2)
+    tasks = draw_tasks(sizes, np.random.default_rng(for_tasks))
+    rows = Rows(sizes.prompts, team)
+    prompts = draw_prompts(tasks, sizes, params.sigma, for_prompts, rows)
+    design = Design(prompts.queries, prompts.estimates, rows)
+    fit = minimise(design, prompts.labels, params.ridge, rtol)
+    misses = prompts.labels - design.forward(fit.W)
+    return Trained(tasks, fit.W, float(np.mean(misses * misses)), fit.iterations, fit.residual)
+
+
 def _repeat(
     params: Parameters,
     sizes: Sizes,
@@ -277,23 +312,17 @@ def _repeat(
     rtol: float,
     gain: float | None,
 ) -> _Numbers:
-    for_tasks, for_prompts = np.random.SeedSequence(words).spawn(2)
-    tasks = draw_tasks(sizes, np.random.default_rng(for_tasks))
-    rows = Rows(sizes.prompts, team)
-    prompts = draw_prompts(tasks, sizes, params.sigma, for_prompts, rows)
-    design = Design(prompts.queries, prompts.estimates, rows)
-    fit = minimise(design, prompts.labels, params.ridge, rtol)
-    misses = prompts.labels - design.forward(fit.W)
+    tasks, W, training_error, iterations, residual = train(params, sizes, words, team, rtol)
     numbers: _Numbers = {
-        "iterations": fit.iterations,
-        "residual": fit.residual,
-        "training_error": float(np.mean(misses * misses)),
+        "iterations": iterations,
+        "residual": residual,
+        "training_error": training_error,
     }
     for protocol, moment in task_moments(tasks).items():
-        numbers[protocol] = population_error(fit.W, moment, sizes.length_test, params.sigma)
+        numbers[protocol] = population_error(W, moment, sizes.length_test, params.sigma)
         if gain is not None:
             projector = tasks.basis @ tasks.basis.T
-            parts = decompose(protocol, fit.W, projector, gain, moment, sizes.length_test, params.sigma)
+            parts = decompose(protocol, W, projector, gain, moment, sizes.length_test, params.sigma)
             numbers |= {f"{protocol}.{part}": value for part, value in parts.items()}
     if not np.all(np.isfinite(list(numbers.values()))):
         raise NumericalError("the errors leave the range of float64; try a smaller sigma")

@@ -21,8 +21,9 @@ from replica import theory
 from replica.engine import Status
 from replica.exceptions import InputError
 from replica.parameters import NAMES, PROTOCOLS, Parameters, Protocol, validated
-from replica.simulation import simulate
-from replica.sweep.config import Config
+from replica.simulation import Estimate, Sizes, simulate
+from replica.simulation.population import PARTS
+from replica.sweep.measured import Measured
 from replica.sweep.verdict import Verdict, judge
 
 NEAR_THRESHOLD = 0.1
@@ -30,47 +31,56 @@ NEAR_THRESHOLD = 0.1
 MEASURED = ("mean", "stderr", "n")
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(Measured):
     """A sweep of theory and experiments over the grid of a config with an `[experiment]` table."""
 
-    config: Config
-
-    def __post_init__(self) -> None:
-        if self.config.experiment is None:
-            raise InputError("the config has no [experiment] table; a comparison needs its dims and repeats")
-
-    @property
-    def axes(self) -> Mapping[str, np.ndarray]:
-        return self.config.grid
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        return {"task": "comparison", "config": self.config.to_dict(), "equations": theory.fingerprint()}
+    name = "comparison"
 
     def evaluate(self, values: Mapping[str, np.ndarray]) -> xr.Dataset:
-        """Solve and simulate every point of the outer product of some values of each axis."""
-        experiment = self.config.experiment
-        assert experiment is not None
-        parameters = Parameters.grid(**self.config.parameters, **values)
+        """Solve and simulate every point of the outer product of some values of each axis.
+
+        The experiments are decomposed about the theory's gain of the signal at their own ratios.
+        """
+        dims, repeats, seed = self.experiment.dims, self.experiment.repeats, self.experiment.seed
+        parameters = self.parameters(values)
         solution = theory.solve(parameters)
-        measured = np.full((len(MEASURED), len(PROTOCOLS), len(experiment.dims), *parameters.shape), np.nan)
+        measured = np.full((len(MEASURED), len(PROTOCOLS), len(dims), *parameters.shape), np.nan)
         expected = np.full(measured.shape[1:], np.nan)
+        realized = np.full((len(NAMES), *measured.shape[2:]), np.nan)
+        parts = np.full((2, len(PROTOCOLS), len(PARTS), *measured.shape[2:]), np.nan)
         status = np.array(solution.status)
         for index in np.ndindex(*parameters.shape):
             if not Status(int(status[index])).is_answer:
                 continue
-            for d, dim in enumerate(experiment.dims):
-                done = simulate(parameters[index], dim, experiment.repeats, experiment.seed, n_jobs=1)
+            point = parameters[index]
+            for d, dim in enumerate(dims):
+                at_dim = theory.solve(Sizes.of(point, dim).realized(point))
+                # Without an answer there is no gain, and the parts stay unknown.
+                gain = float(at_dim.signal_gain) if at_dim.ok else None
+                done = simulate(point, dim, repeats, seed, n_jobs=1, gain=gain)
+                realized[:, d, *index] = [value for _, value in done.realized.items()]
                 if done.status == "not_converged":
                     status[index] = Status.NOT_CONVERGED
-                at_dim = theory.solve(done.realized)
                 for p, protocol in enumerate(PROTOCOLS):
                     expected[p, d, *index] = at_dim.errors[protocol]
                     measured[:, p, d, *index] = done.means[protocol]
+                    if done.decomposition is not None:
+                        for k, repeated in enumerate(done.decomposition[protocol].values()):
+                            parts[:, p, k, d, *index] = Estimate.of(repeated)[:2]
         frame = solution.to_dataset()[["errors", "status"]]
         frame["status"].values[...] = status
-        return _judged(frame, np.array(experiment.dims), expected, measured)
+        made = _judged(frame, np.array(dims), expected, measured)
+        made = made.assign_coords(part=list(PARTS), parameter=list(NAMES))
+        where: tuple[str, ...] = ("parameter", "dim", *parameters.dims)
+        made["realized"] = (
+            where,
+            realized,
+            {"long_name": "ratios that the integers of the experiments make"},
+        )
+        where = ("protocol", "part", "dim", *parameters.dims)
+        for name, array in zip(("part_mean", "part_stderr"), parts, strict=True):
+            made[name] = (where, array, {"long_name": f"{name[5:]} of the parts of the experiments"})
+        return made
 
 
 def compare_measured(path: Path) -> xr.Dataset:

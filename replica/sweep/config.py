@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
@@ -25,18 +25,20 @@ OPTIONAL = {"alpha_test", "ridge"}
 
 @dataclass(frozen=True)
 class Experiment:
-    """The finite-size experiments to run at each point of a grid.
+    """The finite-size experiments to run at the points of a grid.
 
     Parameters
     ----------
     dims: input dimensions D, each at least 1.
     repeats: independent experiments per point and dimension, at least 1.
     seed: at least 0; the experiments' only source of randomness.
+    grid: the axes along which experiments run at other, usually fewer, values than the theory.
     """
 
     dims: tuple[int, ...]
     repeats: int
     seed: int = 0
+    grid: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +49,13 @@ class Config:
     ----------
     parameters: the fixed parameters by name; `alpha_test` may be absent (it then follows `alpha`).
     grid: the swept parameters by name, each a read-only float64 array of distinct values in the order given.
-    experiment: the experiments to run at each point, if the config asks for any.
+    experiment: the experiments to run, if the config asks for any.
+
+    Notes
+    -----
+    A table `[experiment.grid]` gives axes of `[grid]` other values for the experiments, a table `[quick]`
+    gives keys of `[grid]` and `[experiment]` other values for a quick look. In both, a key that is a table
+    keeps what is not given: `alpha.num = 5` takes five values over the range of `[grid]`.
 
     Examples
     --------
@@ -64,8 +72,13 @@ class Config:
     experiment: Experiment | None = None
 
     @classmethod
-    def load(cls, source: str | Path) -> Config:
+    def load(cls, source: str | Path, *, quick: bool = False) -> Config:
         """Read a config that ships with the project, by name, or any TOML file, by path.
+
+        Parameters
+        ----------
+        source: the name or the path.
+        quick: as in `from_dict`.
 
         Raises
         ------
@@ -85,20 +98,42 @@ class Config:
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"the config {str(path)!r} is not TOML: {error}") from None
         try:
-            return cls.from_dict(table)
+            return cls.from_dict(table, quick=quick)
         except InputError as error:
             raise InputError(f"in the config {str(path)!r}, {error}") from None
 
     @classmethod
-    def from_dict(cls, table: Mapping[str, Any]) -> Config:
+    def from_dict(cls, table: Mapping[str, Any], *, quick: bool = False) -> Config:
         """Resolve and check a config given as nested mappings, as TOML reads it.
+
+        Parameters
+        ----------
+        table: the tables `parameters`, `grid`, `experiment` and `quick`.
+        quick: put the values of `quick` in their places; they are checked in any case.
 
         Raises
         ------
         InputError: an unknown key, a wrong type, a parameter missing, out of range, or both fixed and swept,
             an empty or repeated grid, or more than four swept parameters.
         """
-        _known("", table, ("parameters", "grid", "experiment"))
+        _known("", table, ("parameters", "grid", "experiment", "quick"))
+        full = {key: value for key, value in table.items() if key != "quick"}
+        made = cls._resolved(full)
+        if "quick" not in table:
+            if quick:
+                raise InputError("there is no [quick] table, which a quick look needs")
+            return made
+        changes = _table(table, "quick")
+        _known("quick.", changes, ("grid", "experiment"))
+        try:
+            smaller = cls._resolved(_overlaid(full, changes))
+        except InputError as error:
+            raise InputError(f"with [quick] in place, {error}") from None
+        return smaller if quick else made
+
+    @classmethod
+    def _resolved(cls, table: Mapping[str, Any]) -> Config:
+        """Resolve a config without a table `quick`."""
         fixed, swept = _table(table, "parameters"), _table(table, "grid")
         _known("parameters.", fixed, NAMES)
         _known("grid.", swept, NAMES)
@@ -121,7 +156,7 @@ class Config:
         if "ridge" not in swept:
             parameters.setdefault("ridge", 0.0)
         grid = {name: _axis(name, given) for name, given in swept.items()}
-        experiment = _experiment(_table(table, "experiment")) if "experiment" in table else None
+        experiment = _experiment(_table(table, "experiment"), swept) if "experiment" in table else None
         return cls(parameters, grid, experiment)
 
     def to_dict(self) -> dict[str, Any]:
@@ -131,10 +166,12 @@ class Config:
         """
         made: dict[str, Any] = {
             "parameters": {name: _exact(value) for name, value in self.parameters.items()},
-            "grid": {name: _told(axis) for name, axis in self.grid.items()},
+            "grid": _told_axes(self.grid),
         }
-        if self.experiment is not None:
-            made["experiment"] = asdict(self.experiment) | {"dims": list(self.experiment.dims)}
+        if (asked := self.experiment) is not None:
+            made["experiment"] = {"dims": list(asked.dims), "repeats": asked.repeats, "seed": asked.seed}
+            if asked.grid:
+                made["experiment"]["grid"] = _told_axes(asked.grid)
         return made
 
     def __eq__(self, other: object) -> bool:
@@ -157,6 +194,13 @@ def _table(table: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise InputError(f"{key} = {value!r} is not a table; write [{key}] and its keys below")
     return value
+
+
+def _overlaid(table: Any, changes: Any) -> Any:
+    """A table with some of its keys replaced, and those of the tables in it."""
+    if not (isinstance(table, Mapping) and isinstance(changes, Mapping)):
+        return changes
+    return {**table, **{key: _overlaid(table.get(key), change) for key, change in changes.items()}}
 
 
 def _number(what: str, value: Any) -> float:
@@ -212,8 +256,8 @@ def _range(name: str, given: Mapping[str, Any]) -> np.ndarray:
     return values
 
 
-def _experiment(table: Mapping[str, Any]) -> Experiment:
-    _known("experiment.", table, ("dims", "repeats", "seed"))
+def _experiment(table: Mapping[str, Any], swept: Mapping[str, Any]) -> Experiment:
+    _known("experiment.", table, ("dims", "repeats", "seed", "grid"))
     for key in ("dims", "repeats"):
         if key not in table:
             raise InputError(f"experiment.{key} is missing; [experiment] needs dims and repeats")
@@ -224,7 +268,14 @@ def _experiment(table: Mapping[str, Any]) -> Experiment:
     if len(set(sizes)) < len(sizes):
         raise InputError(f"experiment.dims = {dims!r} holds a dimension more than once")
     repeats = _integer("experiment.repeats", table["repeats"], 1)
-    return Experiment(sizes, repeats, _integer("experiment.seed", table.get("seed", 0), 0))
+    thinned = _table(table, "grid")
+    _known("experiment.grid.", thinned, swept)
+    grid = {name: _axis(name, _overlaid(swept[name], given)) for name, given in thinned.items()}
+    return Experiment(sizes, repeats, _integer("experiment.seed", table.get("seed", 0), 0), grid)
+
+
+def _told_axes(axes: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    return {name: _told(axis) for name, axis in axes.items()}
 
 
 def _told(axis: np.ndarray) -> Any:

@@ -1,5 +1,7 @@
 """Figures: data and drawing apart, files complete, bytes the same."""
 
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -10,33 +12,66 @@ from click.testing import CliRunner
 from replica import InputError, Parameters, solve
 from replica.cli.main import main
 from replica.figures import FIGURES, load
-from replica.figures.produce import render
+from replica.figures.produce import render, tasks
 
 POINT = {"alpha": 8.0, "gamma": 1.5, "sigma": 0.3}
 
 
-def small_store() -> xr.Dataset:
-    """Three points: one axis of three values, one of one."""
-    return solve(Parameters.grid(**POINT, kappa=[0.3, 0.6, 1.2], rho=[0.5])).to_dataset()
+def few(values: np.ndarray, count: int) -> np.ndarray:
+    return values[np.linspace(0, len(values) - 1, min(count, len(values))).round().astype(int)]
 
 
-@pytest.mark.parametrize("name", [name for name in FIGURES if hasattr(load(name), "CONFIG")])
-def test_every_figure_states_its_config_and_what_it_lacks(name: str) -> None:
+@cache
+def smallest(name: str) -> tuple[xr.Dataset, ...]:
+    """The stores of a figure, each cut to three values of its longest axis and one of the others."""
+    stores = []
+    for task in tasks(name, quick=True).values():
+        config = task.config
+        longest = max(task.axes, key=lambda axis: len(task.axes[axis]), default=None)
+        cut = {axis: few(values, 3 if axis == longest else 1) for axis, values in task.axes.items()}
+        if config.experiment is not None:
+            config = replace(config, experiment=replace(config.experiment, repeats=2, grid={}))
+        small = replace(task, config=replace(config, grid=cut))
+        stores.append(small.evaluate(small.axes))
+    return tuple(stores)
+
+
+STORED = [name for name in FIGURES if hasattr(load(name), "STORES")]
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_every_figure_says_what_a_store_lacks(name: str) -> None:
     figure = load(name)
-    assert figure.CONFIG
-    with pytest.raises(InputError, match="needs"):
-        figure.data(xr.Dataset())
+    with pytest.raises(InputError, match="needs a store with"):
+        figure.data(*[xr.Dataset()] * len(figure.STORES))
 
 
-def test_the_phase_diagram_draws_from_three_points() -> None:
-    figure = load("phase-diagram")
-    dataset = figure.data(small_store())
-    once, again = (render("phase-diagram", dataset, ["png", "pdf"]) for _ in range(2))
+@pytest.mark.parametrize("name", STORED)
+def test_every_figure_draws_three_points_to_the_same_bytes(name: str) -> None:
+    figure = load(name)
+    drawn = figure.data(*smallest(name))
+    once, again = (render(name, drawn, ["png", "pdf"]) for _ in range(2))
     assert once == again
     assert once["png"].startswith(b"\x89PNG")
     assert once["pdf"].startswith(b"%PDF")
-    assert b"/FontType 42" in once["pdf"] or b"/TrueType" in once["pdf"] or b"/CIDFontType2" in once["pdf"]
-    assert "alpha = 8, gamma = 1.5, sigma = 0.3, ridge = 0" in figure.caption(dataset)
+    # TrueType, which readers of the PDF can search and edit.
+    assert b"/FontFile2" in once["pdf"]
+    assert b"/Type3" not in once["pdf"]
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_every_caption_is_a_paragraph_with_the_fixed_parameters(name: str) -> None:
+    figure = load(name)
+    stores = smallest(name)
+    caption = figure.caption(figure.data(*stores))
+    assert caption == caption.strip()
+    assert "\n" not in caption
+    assert "dimensionless" in caption
+    for symbol in ("gamma", "sigma"):
+        assert symbol in caption
+    for store in stores:
+        if store["sigma"].ndim == 0:
+            assert f"sigma = {float(store['sigma']):g}" in caption
 
 
 def test_points_without_an_answer_are_left_out_and_counted() -> None:
@@ -59,7 +94,7 @@ def config(tmp_path: Path) -> Path:
     path = tmp_path / "small.toml"
     path.write_text(
         "[parameters]\nalpha = 8\ngamma = 1.5\nsigma = 0.3\n"
-        "[grid]\nkappa = [0.3, 0.6, 1.2]\nrho = [0.2, 0.8]\n"
+        "[grid]\nkappa = [0.3, 0.6, 1.2]\nrho = [0.2, 0.8]\n[quick]\ngrid.kappa = [0.3]\n"
     )
     return path
 
@@ -88,6 +123,9 @@ def test_the_command_writes_drawings_caption_and_store(tmp_path: Path, config: P
         (["phase-diagram", "--config", "missing.toml"], ["missing.toml"]),
         (["phase-diagram", "--store", "missing.nc"], ["missing.nc"]),
         (["phase-diagram", "--store", "a.nc", "--config", "b.toml"], ["one of the two"]),
+        (["phase-diagram", "--store", "a.nc", "--store", "b.nc"], ["2 stores are given", "takes 1"]),
+        (["phase-diagram", *["--config", "phase-diagram"] * 2], ["2 configs are given", "phase-diagram"]),
+        (["all", "--store", "a.nc"], ["name that figure"]),
     ],
 )
 def test_bad_input_is_one_sentence_and_writes_nothing(

@@ -136,6 +136,32 @@ def test_experiments_of_ours_beside_the_theory_at_their_own_ratios() -> None:
     assert len(list(rows(comparison))) == 3
 
 
+def test_the_parts_of_an_experiment_sum_to_its_error() -> None:
+    task = Comparison(config([[2, 2, 0.77, 0.33, 1.5, 0.3, 0]], [12, 16], 3))
+    comparison = task.evaluate(task.axes)
+    # Rounding of sums of a few hundred numbers of order 1.
+    np.testing.assert_allclose(comparison["part_mean"].sum("part"), comparison["mean"], rtol=1e-12)
+    realized = Parameters(alpha=2, kappa=0.75, rho=0.3125, gamma=1.5, sigma=0.3)
+    structural = comparison["part_mean"].sel(protocol="IDG", part="structural", dim=16).item()
+    # 1/D corrections and three repeats leave a factor of two.
+    assert 0.5 < structural / float(solve(realized).decomposition["IDG"]["structural"]) < 2
+
+
+def test_experiments_run_on_their_own_grid_and_know_no_other() -> None:
+    table = {
+        "parameters": {"alpha": 2, "rho": 0.5, "gamma": 1.5, "sigma": 0.3},
+        "grid": {"kappa": {"start": 0.5, "stop": 1.5, "num": 101}},
+        "experiment": {"dims": [12], "repeats": 2, "grid": {"kappa": [0.5, 1.0]}},
+    }
+    task = Comparison(Config.from_dict(table))
+    assert task.axes["kappa"].tolist() == [0.5, 1.0]
+    finer = table | {"grid": {"kappa": {"start": 0.5, "stop": 1.5, "num": 11}}}
+    assert Comparison(Config.from_dict(finer)).identity == task.identity
+    same = {"parameters": table["parameters"], "grid": {"kappa": [0.5, 1.0]}}
+    same["experiment"] = {"dims": [12], "repeats": 2}
+    assert Comparison(Config.from_dict(same)).identity == task.identity
+
+
 def test_a_comparison_needs_experiments() -> None:
     grid = {"parameters": {"alpha": 2, "rho": 0.5, "gamma": 1.5, "sigma": 0.3}, "grid": {"kappa": [1.0]}}
     with pytest.raises(InputError, match=r"no \[experiment\] table"):

@@ -80,6 +80,44 @@ def test_experiment_table() -> None:
     assert (made.dims, made.repeats, made.seed) == ((40, 80), 5, 7)
 
 
+RANGE = {"start": 1, "stop": 9, "num": 81}
+
+
+def test_experiments_may_run_at_fewer_values_than_the_theory() -> None:
+    grid = {"alpha": RANGE, "kappa": [0.5, 1.5]}
+    made = Config.from_dict(
+        {
+            "parameters": {"rho": 0.5, "gamma": 1.5, "sigma": 0.3},
+            "grid": grid,
+            "experiment": {"dims": [40], "repeats": 5, "grid": {"alpha": {"num": 3}}},
+        }
+    )
+    assert made.experiment is not None
+    assert {name: axis.tolist() for name, axis in made.experiment.grid.items()} == {"alpha": [1.0, 5.0, 9.0]}
+    assert len(made.grid["alpha"]) == 81
+    assert made.to_dict()["experiment"]["grid"] == {"alpha": [1.0, 5.0, 9.0]}
+
+
+def test_a_quick_look_replaces_what_its_table_holds() -> None:
+    tables = {
+        "grid": {"kappa": RANGE, "rho": [0.1, 0.5]},
+        "experiment": {"dims": [80], "repeats": 20, "seed": 3},
+        "quick": {"grid": {"kappa": {"num": 2}, "rho": [0.5]}, "experiment": {"dims": [9], "repeats": 2}},
+    }
+    full = config(**tables)
+    assert len(full.grid["kappa"]) == 81
+    quick = Config.from_dict({"parameters": FIXED} | tables, quick=True)
+    assert {name: axis.tolist() for name, axis in quick.grid.items()} == {"kappa": [1.0, 9.0], "rho": [0.5]}
+    assert quick.experiment is not None
+    assert (quick.experiment.dims, quick.experiment.repeats, quick.experiment.seed) == ((9,), 2, 3)
+    assert quick.parameters == full.parameters
+
+
+def test_a_quick_look_needs_its_table() -> None:
+    with pytest.raises(InputError, match=r"there is no \[quick\] table"):
+        Config.from_dict({"parameters": FIXED, "grid": AXES}, quick=True)
+
+
 REFUSED = {
     "unknown table": ({"grids": {}}, "the key grids is unknown; did you mean grid?"),
     "unknown parameter": (
@@ -87,7 +125,7 @@ REFUSED = {
         "the key parameters.sigms is unknown; did you mean parameters.sigma?",
     ),
     "unknown axis": ({"grid": {"kapa": [1]}}, "the key grid.kapa is unknown; did you mean grid.kappa?"),
-    "unlike any key": ({"zzz": 1}, "the key zzz is unknown; allowed are parameters, grid, experiment"),
+    "unlike any key": ({"zzz": 1}, "the key zzz is unknown; allowed are parameters, grid, experiment, quick"),
     "unknown range key": (
         {"grid": AXES | {"rho": {"start": 0.1, "stop": 1, "nums": 3}}},
         "the key grid.rho.nums is unknown; did you mean grid.rho.num?",
@@ -171,6 +209,27 @@ REFUSED = {
     "seed below 0": (
         {"experiment": {"dims": [9], "repeats": 1, "seed": -1}},
         "experiment.seed = -1 is not an integer",
+    ),
+    "experiments off the axes": (
+        {"experiment": {"dims": [9], "repeats": 1, "grid": {"kapa": [1]}}},
+        "the key experiment.grid.kapa is unknown; did you mean experiment.grid.kappa?",
+    ),
+    "experiments out of range": (
+        {"experiment": {"dims": [9], "repeats": 1, "grid": {"rho": [0.5, 2]}}},
+        r"rho = 2 is outside the allowed range \(0, 1\]",
+    ),
+    "quick parameters": (
+        {"quick": {"parameters": {"alpha": 1}}},
+        "the key quick.parameters is unknown; allowed are grid, experiment",
+    ),
+    "quick no table": ({"quick": 3}, r"quick = 3 is not a table"),
+    "quick unknown axis": (
+        {"quick": {"grid": {"kapa": [1]}}},
+        r"with \[quick\] in place, the key grid.kapa is unknown; did you mean grid.kappa?",
+    ),
+    "quick number for a range": (
+        {"quick": {"grid": {"kappa": 3}}},
+        r"with \[quick\] in place, grid.kappa = 3 is neither a list",
     ),
 }
 

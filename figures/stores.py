@@ -1,0 +1,39 @@
+"""Reading stores: what a figure needs of one, or a sentence that says what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import xarray as xr
+
+from replica.exceptions import InputError
+
+
+def needed(what: str, store: xr.Dataset, variables: Sequence[str], axes: Sequence[str]) -> xr.Dataset:
+    """Some variables of a store over exactly these axes, loaded and in rising order along each of them.
+
+    Parameters
+    ----------
+    what: the figure or the part of it, for the sentence.
+    store: an opened store.
+    variables: their names; `status` is always taken.
+    axes: the axes of the grid.
+
+    Raises
+    ------
+    InputError: a variable is missing, or the grid spans other axes.
+    """
+    variables = [*variables, "status"]
+    for name in variables:
+        if name not in store:
+            raise InputError(f"{what} needs a store with {', '.join(variables)}; this one has no {name}")
+    if set(store["status"].dims) != set(axes):
+        found = " and ".join(sorted(map(str, store["status"].dims))) or "one point"
+        wanted = f"a grid over {' and '.join(axes)}" if axes else "one point"
+        raise InputError(f"{what} needs {wanted}; this store spans {found}")
+    return store[variables].transpose(..., *axes).sortby(list(axes)).load()
+
+
+def answered(dataset: xr.Dataset) -> xr.Dataset:
+    """The dataset with NaN at the points that have no finite answer, so that they are not drawn."""
+    return dataset.where(dataset["status"] == 0)
