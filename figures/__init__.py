@@ -20,7 +20,15 @@ from importlib import import_module
 from types import ModuleType
 
 FIGURES = {
+    "decomposition": "algorithmic, memorization and structural parts of the errors",
+    "predictions": "predictions given the label, and the parts they are made of",
+    "implicit-regularization": "what estimating tasks from contexts does to the loss and to its minimum",
+    "phase-transition": "errors across rho = kappa as contexts grow long",
     "phase-diagram": "TM, IDG and ODG errors over the (kappa, rho) plane",
+    "scaling": "powers of the context length, and the collapse around rho = kappa",
+    "trade-off": "ODG against IDG error as the rank passes the diversity of tasks",
+    "sample-size": "errors through the interpolation threshold for several ridges",
+    "comparison": "theory against experiments at several D, with residuals",
     "softmax-lipschitz": "Lipschitz constants of attention regression and their bounds",
     "softmax-shift": "a step of the weights or the data as a shift of the labels",
     "softmax-gradient-step": "gradient steps as shifts of the labels, one and many",

@@ -8,9 +8,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import xarray as xr
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from replica.parameters import NAMES
 
@@ -26,6 +29,8 @@ RC: dict[Any, Any] = {
     "lines.linewidth": 1.5,
     "legend.frameon": False,
     "legend.fontsize": 8,
+    "legend.handlelength": 2.8,
+    "lines.markersize": 4,
     "savefig.dpi": 200,
     "figure.dpi": 100,
     # TrueType, so that text in the PDF can be searched and edited.
@@ -36,6 +41,34 @@ RC: dict[Any, Any] = {
 # Okabe and Ito's palette: told apart by the colour-blind, and in grey together with the markers.
 COLORS = {"TM": "#0072B2", "IDG": "#D55E00", "ODG": "#009E73"}
 MARKERS = {"TM": "o", "IDG": "s", "ODG": "^"}
+
+TOTAL: dict[str, Any] = {"color": "black", "marker": "D"}
+PARTS: dict[str, dict[str, Any]] = {
+    "algorithmic": {"color": "#0072B2", "marker": "o"},
+    "memorization": {"color": "#D55E00", "marker": "s"},
+    "structural": {"color": "#009E73", "marker": "^"},
+}
+FAMILY: list[dict[str, Any]] = [
+    {"linestyle": dash, "marker": marker}
+    for dash, marker in (
+        ((0, (1, 1.2)), "o"),
+        ((0, (3, 1.2)), "s"),
+        ((0, (5, 1.2, 1, 1.2)), "^"),
+        ((0, (7, 1.5)), "D"),
+        ("solid", "v"),
+    )
+]
+"""Lines that differ in one parameter, in the order of its values; `family` adds their colours."""
+LIMIT: dict[str, Any] = {"color": "black", "linewidth": 1.0}
+"""Limits and predicted slopes."""
+EXPERIMENT: dict[str, Any] = {
+    "linestyle": "none",
+    "markersize": 3.5,
+    "elinewidth": 0.9,
+    "capsize": 1.8,
+    "capthick": 0.9,
+}
+"""What is added to a colour and a marker for points with error bars."""
 
 TITLES = {
     "TM": "memorized tasks (TM)",
@@ -69,6 +102,15 @@ def axis_label(name: str) -> str:
     return f"{MEANINGS[name]},  ${SYMBOLS[name]}$"
 
 
+def family(count: int) -> list[dict[str, Any]]:
+    """Looks of lines that differ in one parameter, from light to dark and of growing dashes."""
+    shades = mpl.colormaps["viridis_r"](np.linspace(0.15, 1.0, count))
+    return [
+        FAMILY[(i - count) % len(FAMILY)] | {"color": mpl.colors.to_hex(shade)}
+        for i, shade in enumerate(shades)
+    ]
+
+
 def drawing_style() -> AbstractContextManager[None]:
     """The style as a context; text takes its look when it is made, so drawing belongs inside."""
     return mpl.rc_context(RC)
@@ -97,3 +139,21 @@ def fixed_parameters(dataset: xr.Dataset, without: tuple[str, ...] = ()) -> str:
     if "alpha_test" in fixed and "alpha" in fixed and dataset["alpha_test"] == dataset["alpha"]:
         fixed.remove("alpha_test")
     return ", ".join(f"{name} = {float(dataset[name]):g}" for name in fixed)
+
+
+def experiments_in_words(measured: xr.Dataset) -> str:
+    """Which experiments stand behind points, for a caption."""
+    *others, last = (str(int(dim)) for dim in measured["dim"].values)
+    dims = f"{', '.join(others)} and {last}" if others else last
+    repeats = int(measured["n"].max())
+    return (
+        f"experiments at D = {dims}, the mean of {repeats} independent pre-trainings with its standard error, at "
+        "the ratios that integers make (where no bar is seen it is smaller than the point)"
+    )
+
+
+def plain_ticks(axis: Axis) -> None:
+    """Numbers like 0.5 on a logarithmic axis that spans few decades."""
+    axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axis.set_minor_formatter(NullFormatter())

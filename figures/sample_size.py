@@ -1,0 +1,87 @@
+"""The errors through the interpolation threshold, for several ridges, theory and experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import xarray as xr
+from matplotlib.figure import Figure
+
+from replica.figures.stores import answered, needed
+from replica.figures.style import (
+    EXPERIMENT,
+    TITLES,
+    axis_label,
+    drawing,
+    experiments_in_words,
+    family,
+    fixed_parameters,
+    plain_ticks,
+)
+from replica.parameters import PROTOCOLS
+from replica.sweep import Theory
+from replica.sweep.compare import Comparison
+
+STORES = {
+    "sample-size": ("sample-size", Theory),
+    "sample-size-experiments": ("sample-size", Comparison),
+}
+
+
+def data(theory: xr.Dataset, experiments: xr.Dataset) -> dict[str, xr.Dataset]:
+    """Errors over gamma and ridge.
+
+    Raises
+    ------
+    InputError: a store lacks them, or spans other axes.
+    """
+    axes = ["ridge", "gamma"]
+    return {
+        "theory": needed("the sample size", theory, ["errors"], axes),
+        "experiments": needed("the sample size", experiments, ["mean", "stderr", "n", "realized"], axes),
+    }
+
+
+def draw(drawn: Mapping[str, xr.Dataset]) -> Figure:
+    """A panel per protocol, a line per ridge, the threshold marked."""
+    theory, measured = answered(drawn["theory"]), answered(drawn["experiments"]).isel(dim=-1)
+    figure = drawing(figsize=(9.6, 3.7))
+    panels = figure.subplots(1, 3, sharex=True, sharey=True)
+    place = measured["realized"].sel(parameter="gamma")
+    looks = dict(zip(theory["ridge"].values, family(theory.sizes["ridge"]), strict=True))
+    for panel, protocol in zip(panels, PROTOCOLS, strict=True):
+        panel.axvline(1, color="0.7", linewidth=0.8, zorder=0)
+        for ridge, look in looks.items():
+            curve = theory["errors"].sel(protocol=protocol, ridge=ridge)
+            panel.plot(theory["gamma"], curve, **look | {"marker": ""})
+            if ridge in measured["ridge"]:
+                here = measured.sel(protocol=protocol, ridge=ridge)
+                panel.errorbar(
+                    place.sel(ridge=ridge), here["mean"], here["stderr"], **look | EXPERIMENT
+                )
+        panel.set_title(TITLES[protocol])
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        panel.set_xlabel(axis_label("gamma"))
+    plain_ticks(panels[0].xaxis)
+    plain_ticks(panels[0].yaxis)
+    panels[0].set_ylabel("mean squared error (dimensionless)")
+    handles = [line for look in looks.values() for line in panels[0].plot([], [], **look)]
+    labels = [rf"ridge $\lambda = {ridge:g}$" for ridge in looks]
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    return figure
+
+
+def caption(drawn: Mapping[str, xr.Dataset]) -> str:
+    """What is seen, and with which parameters."""
+    theory = drawn["theory"]
+    return (
+        "Error on a fresh prompt, label noise included, against the number of pre-training prompts gamma = "
+        "M/D^2, for several ridge penalties. Left: tasks the model was pre-trained on (TM); middle: new tasks "
+        "of the low-rank family (IDG); right: tasks without the structure (ODG). Without a ridge (the lightest "
+        "line) all three errors diverge at the interpolation threshold gamma "
+        "= 1, the vertical line, where the prompts just determine the weights; a ridge turns the divergence "
+        "into a peak and then removes it. Lines: theory in the limit of high dimension, at the ratios asked "
+        f"for. Points: {experiments_in_words(drawn['experiments'])}. Parameters: {fixed_parameters(theory)}. "
+        "All quantities are dimensionless."
+    )
