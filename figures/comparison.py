@@ -10,14 +10,14 @@ from matplotlib.figure import Figure
 
 from replica.figures.stores import answered, needed
 from replica.figures.style import (
-    EXPERIMENT,
-    LIMIT,
     TITLES,
     axis_label,
+    draw_points,
     drawing,
     experiments_in_words,
     family,
     fixed_parameters,
+    legend_below,
     plain_ticks,
 )
 from replica.parameters import PROTOCOLS
@@ -51,7 +51,7 @@ def draw(drawn: Mapping[str, xr.Dataset]) -> Figure:
     figure = drawing(figsize=(9.6, 5.2))
     panels = figure.subplots(2, 3, sharex=True, sharey="row", height_ratios=[3, 2])
     looks = dict(zip(measured["dim"].values, family(measured.sizes["dim"]), strict=True))
-    extrapolated = LIMIT | {"marker": "D", "markerfacecolor": "white"}
+    extrapolated = {"color": "black", "marker": "D", "markerfacecolor": "white"}
     for (above, below), protocol in zip(panels.T, PROTOCOLS, strict=True):
         points = measured.sel(protocol=protocol)
         above.plot(theory["kappa"], theory["errors"].sel(protocol=protocol), color="black", zorder=1)
@@ -59,12 +59,10 @@ def draw(drawn: Mapping[str, xr.Dataset]) -> Figure:
         for dim, look in looks.items():
             here = points.sel(dim=dim)
             place = here["realized"].sel(parameter="kappa")
-            above.errorbar(place, here["mean"], here["stderr"], **look | EXPERIMENT)
+            draw_points(above, place, here["mean"], here["stderr"], look)
             ratio, error = here["mean"] / here["theory"], here["stderr"] / here["theory"]
-            below.errorbar(place, ratio - 1, error, **look | EXPERIMENT)
-        below.errorbar(
-            measured["kappa"], points["ratio"] - 1, points["ratio_allowed"], **extrapolated | EXPERIMENT
-        )
+            draw_points(below, place, ratio - 1, error, look)
+        draw_points(below, measured["kappa"], points["ratio"] - 1, points["ratio_allowed"], extrapolated)
         above.set_title(TITLES[protocol])
         above.set_xscale("log")
         above.set_yscale("log")
@@ -73,14 +71,12 @@ def draw(drawn: Mapping[str, xr.Dataset]) -> Figure:
         plain_ticks(axis)
     panels[0, 0].set_ylabel("mean squared error\n(dimensionless)")
     panels[1, 0].set_ylabel("experiment / theory $-$ 1")
-    handles = panels[0, 0].plot([], [], color="black")
-    labels = ["theory"]
-    for dim, look in looks.items():
-        handles += panels[0, 0].plot([], [], **look | {"linestyle": "none"})
-        labels.append(f"$D = {dim}$")
-    handles += panels[0, 0].plot([], [], **extrapolated | {"linestyle": "none"})
-    figure.legend(
-        handles, [*labels, r"extrapolated to $D = \infty$"], loc="outside lower center", ncols=len(handles)
+    bare = {"linestyle": "none"}
+    legend_below(
+        figure,
+        {"theory": {"color": "black"}}
+        | {f"$D = {dim}$": look | bare for dim, look in looks.items()}
+        | {r"extrapolated to $D = \infty$": extrapolated | bare},
     )
     return figure
 
@@ -94,12 +90,12 @@ def caption(drawn: Mapping[str, xr.Dataset]) -> str:
         for verdict in Verdict
     ]
     return (
-        "Theory against experiments over task diversity kappa = M0/D. Above: error on a fresh prompt, label "
-        "noise included, on tasks of the pre-training (TM), new tasks of the low-rank family (IDG) and tasks "
-        "without the structure (ODG). Line: theory in the limit of high dimension, at the ratios asked for. "
-        f"Points: {experiments_in_words(measured)}. Below: what is left when each experiment is divided by "
-        "the theory at its own ratios; it falls like 1/D. Open diamonds: the same extrapolated to infinite D, "
-        "where bars reach as far as chance may (three standard errors of a normal law, widened for few "
-        f"repeats). Verdicts on {int(known.sum())} comparisons: {', '.join(verdicts)}. Parameters: "
-        f"{fixed_parameters(drawn['theory'])}. All quantities are dimensionless."
+        "Theory against experiments over task diversity kappa = M0/D. Above: error on a fresh prompt, "
+        "label noise included, on tasks of the pre-training (TM), new tasks of the low-rank family (IDG) "
+        "and tasks without the structure (ODG). Line: theory in the limit of high dimension, at the ratios "
+        f"asked for. Points: {experiments_in_words(measured)}. Below: what is left when each experiment is "
+        "divided by the theory at its own ratios; it falls like 1/D. Open diamonds: the same extrapolated "
+        "to infinite D, where bars reach as far as chance may (three standard errors of a normal law, "
+        f"widened for few repeats). Verdicts on {int(known.sum())} comparisons: {', '.join(verdicts)}. "
+        f"Parameters: {fixed_parameters(drawn['theory'])}. All quantities are dimensionless."
     )

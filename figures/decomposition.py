@@ -10,14 +10,16 @@ from matplotlib.figure import Figure
 
 from replica.figures.stores import answered, needed
 from replica.figures.style import (
-    EXPERIMENT,
     PARTS,
     TITLES,
     TOTAL,
     axis_label,
+    draw_line,
+    draw_points,
     drawing,
     experiments_in_words,
     fixed_parameters,
+    legend_below,
 )
 from replica.parameters import PROTOCOLS
 from replica.sweep import Theory
@@ -50,24 +52,19 @@ def draw(drawn: Mapping[str, xr.Dataset]) -> Figure:
     panels = figure.subplots(1, 3, sharex=True, sharey=True)
     place = measured["realized"].sel(parameter="alpha")
     for panel, protocol in zip(panels, PROTOCOLS, strict=True):
-        curves, points = theory.sel(protocol=protocol), measured.sel(protocol=protocol)
+        curves, here = theory.sel(protocol=protocol), measured.sel(protocol=protocol)
         panel.axhline(0, color="0.8", linewidth=0.8, zorder=0)
-        panel.plot(theory["alpha"], curves["errors"], **TOTAL | {"marker": "", "linestyle": (0, (5, 2))})
-        panel.errorbar(place, points["mean"], points["stderr"], **TOTAL | EXPERIMENT)
+        draw_line(panel, theory["alpha"], curves["errors"], TOTAL)
+        draw_points(panel, place, here["mean"], here["stderr"], TOTAL)
         for part, look in PARTS.items():
-            panel.plot(theory["alpha"], curves["decomposition"].sel(part=part), **look | {"marker": ""})
-            mean, error = (points[f"part_{what}"].sel(part=part) for what in ("mean", "stderr"))
-            panel.errorbar(place, mean, error, **look | EXPERIMENT)
+            draw_line(panel, theory["alpha"], curves["decomposition"].sel(part=part), look)
+            mean, error = (here[f"part_{what}"].sel(part=part) for what in ("mean", "stderr"))
+            draw_points(panel, place, mean, error, look)
         panel.set_title(TITLES[protocol])
         panel.set_xscale("log")
         panel.set_xlabel(axis_label("alpha"))
     panels[0].set_ylabel("mean squared error (dimensionless)")
-    handles = [
-        figure_line
-        for look in (TOTAL | {"linestyle": (0, (5, 2))}, *PARTS.values())
-        for figure_line in panels[0].plot([], [], **look)
-    ]
-    figure.legend(handles, ["total", *PARTS], loc="outside lower center", ncols=4)
+    legend_below(figure, {"total": TOTAL} | PARTS)
     return figure
 
 
@@ -82,14 +79,15 @@ def caption(drawn: Mapping[str, xr.Dataset]) -> str:
         else ""
     )
     return (
-        "Where the error of a linear-attention model comes from, against the length of contexts alpha = L/D, "
-        "equal in pre-training and at inference. Left: tasks it was pre-trained on (TM); middle: new tasks of "
-        "the low-rank family (IDG); right: tasks without the structure (ODG). Dashed: the whole error on a "
-        "fresh prompt, label noise included. Solid: its three parts, the algorithmic one (estimate the task, "
-        "project it onto the family, scale it), memorization (what the model knows about its pre-training "
-        "tasks beyond their family) and the structural one (what leaks in from outside the family)."
-        f"{remembered} Lines: theory in the limit of high dimension, at the ratios asked for. Points: "
-        f"{experiments_in_words(measured)}; the small cross terms that the parts have at finite D are left "
-        "out. Points lie above the lines by corrections of order 1/D, which grow where contexts are short. "
-        f"Parameters: {fixed_parameters(theory)}, alpha_test = alpha. All quantities are dimensionless."
+        "Where the error of a linear-attention model comes from, against the length of contexts alpha = "
+        "L/D, equal in pre-training and at inference. Left: tasks it was pre-trained on (TM); middle: new "
+        "tasks of the low-rank family (IDG); right: tasks without the structure (ODG). Dashed: the whole "
+        "error on a fresh prompt, label noise included. Solid: its three parts, the algorithmic one "
+        "(estimate the task, project it onto the family, scale it), memorization (what the model knows "
+        "about its pre-training tasks beyond their family) and the structural one (what leaks in from "
+        f"outside the family).{remembered} Lines: theory in the limit of high dimension, at the ratios "
+        f"asked for. Points: {experiments_in_words(measured)}; the small cross terms that the parts have at "
+        "finite D are left out. Points lie above the lines by corrections of order 1/D, which grow where "
+        f"contexts are short. Parameters: {fixed_parameters(theory)}, alpha_test = alpha. All quantities "
+        "are dimensionless."
     )

@@ -94,10 +94,10 @@ def caption(dataset: xr.Dataset) -> str:
     hatched = f" Hatched: {unsettled} points without a finite answer." if unsettled else ""
     return (
         "Mean squared error of a linear-attention model on a fresh prompt, label noise included, over task "
-        "diversity kappa = M0/D and task rank rho = r/D, in the limit of high dimension. Left: tasks it was "
-        "pre-trained on (TM); middle: new tasks of the low-rank family (IDG); right: tasks without the "
-        "structure (ODG). One logarithmic colour scale for all three; white contours at equal ratios, marked "
-        "on the bar. The black-and-white line is rho = kappa: below it the pre-training tasks span the "
-        "family and new tasks of it are solved almost as well as memorized ones; above it they do not."
-        f"{hatched} Parameters: {fixed_parameters(dataset)}. All quantities are dimensionless."
+        "diversity kappa = M0/D and task rank rho = r/D, in the limit of high dimension. Left: tasks it "
+        "was pre-trained on (TM); middle: new tasks of the low-rank family (IDG); right: tasks without the "
+        "structure (ODG). One logarithmic colour scale for all three; white contours at equal ratios, "
+        "marked on the bar. The black-and-white line is rho = kappa: below it the pre-training tasks span "
+        "the family and new tasks of it are solved almost as well as memorized ones; above it they do "
+        f"not.{hatched} Parameters: {fixed_parameters(dataset)}. All quantities are dimensionless."
     )

@@ -9,13 +9,15 @@ from matplotlib.figure import Figure
 
 from replica.figures.stores import answered, needed
 from replica.figures.style import (
-    EXPERIMENT,
     TITLES,
     axis_label,
+    draw_line,
+    draw_points,
     drawing,
     experiments_in_words,
     family,
     fixed_parameters,
+    legend_below,
     plain_ticks,
 )
 from replica.parameters import PROTOCOLS
@@ -53,12 +55,10 @@ def draw(drawn: Mapping[str, xr.Dataset]) -> Figure:
         panel.axvline(1, color="0.7", linewidth=0.8, zorder=0)
         for ridge, look in looks.items():
             curve = theory["errors"].sel(protocol=protocol, ridge=ridge)
-            panel.plot(theory["gamma"], curve, **look | {"marker": ""})
+            draw_line(panel, theory["gamma"], curve, look)
             if ridge in measured["ridge"]:
                 here = measured.sel(protocol=protocol, ridge=ridge)
-                panel.errorbar(
-                    place.sel(ridge=ridge), here["mean"], here["stderr"], **look | EXPERIMENT
-                )
+                draw_points(panel, place.sel(ridge=ridge), here["mean"], here["stderr"], look)
         panel.set_title(TITLES[protocol])
         panel.set_xscale("log")
         panel.set_yscale("log")
@@ -66,9 +66,7 @@ def draw(drawn: Mapping[str, xr.Dataset]) -> Figure:
     plain_ticks(panels[0].xaxis)
     plain_ticks(panels[0].yaxis)
     panels[0].set_ylabel("mean squared error (dimensionless)")
-    handles = [line for look in looks.values() for line in panels[0].plot([], [], **look)]
-    labels = [rf"ridge $\lambda = {ridge:g}$" for ridge in looks]
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+    legend_below(figure, {rf"ridge $\lambda = {ridge:g}$": look for ridge, look in looks.items()})
     return figure
 
 
@@ -77,11 +75,11 @@ def caption(drawn: Mapping[str, xr.Dataset]) -> str:
     theory = drawn["theory"]
     return (
         "Error on a fresh prompt, label noise included, against the number of pre-training prompts gamma = "
-        "M/D^2, for several ridge penalties. Left: tasks the model was pre-trained on (TM); middle: new tasks "
-        "of the low-rank family (IDG); right: tasks without the structure (ODG). Without a ridge (the lightest "
-        "line) all three errors diverge at the interpolation threshold gamma "
-        "= 1, the vertical line, where the prompts just determine the weights; a ridge turns the divergence "
-        "into a peak and then removes it. Lines: theory in the limit of high dimension, at the ratios asked "
-        f"for. Points: {experiments_in_words(drawn['experiments'])}. Parameters: {fixed_parameters(theory)}. "
-        "All quantities are dimensionless."
+        "M/D^2, for several ridge penalties. Left: tasks the model was pre-trained on (TM); middle: new "
+        "tasks of the low-rank family (IDG); right: tasks without the structure (ODG). Without a ridge "
+        "(the lightest line) all three errors diverge at the interpolation threshold gamma = 1, the "
+        "vertical line, where the prompts just determine the weights; a ridge turns the divergence into a "
+        "peak and then removes it. Lines: theory in the limit of high dimension, at the ratios asked for. "
+        f"Points: {experiments_in_words(drawn['experiments'])}. Parameters: {fixed_parameters(theory)}. All "
+        "quantities are dimensionless."
     )

@@ -25,6 +25,9 @@ def needed(what: str, store: xr.Dataset, variables: Sequence[str], axes: Sequenc
     """
     variables = [*variables, "status"]
     for name in variables:
+        if name not in store and "reason" in store:
+            reasons = [reason for reason in store["reason"].values.ravel().tolist() if reason]
+            raise InputError(f"{what} needs {name}, which no point of the store has; {reasons[0]}")
         if name not in store:
             raise InputError(f"{what} needs a store with {', '.join(variables)}; this one has no {name}")
     if set(store["status"].dims) != set(axes):

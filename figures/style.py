@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
 import xarray as xr
-from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from replica.parameters import NAMES
@@ -40,9 +42,10 @@ RC: dict[Any, Any] = {
 
 # Okabe and Ito's palette: told apart by the colour-blind, and in grey together with the markers.
 COLORS = {"TM": "#0072B2", "IDG": "#D55E00", "ODG": "#009E73"}
+DASHES: dict[str, Any] = {"TM": (0, (5, 1.5)), "IDG": "solid", "ODG": (0, (5, 1.5, 1, 1.5))}
 MARKERS = {"TM": "o", "IDG": "s", "ODG": "^"}
 
-TOTAL: dict[str, Any] = {"color": "black", "marker": "D"}
+TOTAL: dict[str, Any] = {"color": "black", "marker": "D", "linestyle": (0, (5, 2))}
 PARTS: dict[str, dict[str, Any]] = {
     "algorithmic": {"color": "#0072B2", "marker": "o"},
     "memorization": {"color": "#D55E00", "marker": "s"},
@@ -59,9 +62,9 @@ FAMILY: list[dict[str, Any]] = [
     )
 ]
 """Lines that differ in one parameter, in the order of its values; `family` adds their colours."""
-LIMIT: dict[str, Any] = {"color": "black", "linewidth": 1.0}
-"""Limits and predicted slopes."""
-EXPERIMENT: dict[str, Any] = {
+BAND: dict[str, Any] = {"color": "0.8", "linewidth": 5, "solid_capstyle": "butt", "zorder": 0}
+"""Limits and leading terms, behind the lines that tend to them."""
+_EXPERIMENT: dict[str, Any] = {
     "linestyle": "none",
     "markersize": 3.5,
     "elinewidth": 0.9,
@@ -111,6 +114,22 @@ def family(count: int) -> list[dict[str, Any]]:
     ]
 
 
+def draw_line(panel: Axes, x: Any, y: Any, look: Mapping[str, Any]) -> None:
+    """A curve in a look that also has a marker for its points."""
+    panel.plot(x, y, **{**look, "marker": ""})
+
+
+def draw_points(panel: Axes, x: Any, mean: Any, stderr: Any, look: Mapping[str, Any]) -> None:
+    """Experiments with their error bars."""
+    panel.errorbar(x, mean, stderr, **{**look, **_EXPERIMENT})
+
+
+def legend_below(figure: Figure, looks: Mapping[str, Mapping[str, Any]]) -> None:
+    """One line below all panels that says what each look means."""
+    handles = [Line2D([], [], **look) for look in looks.values()]
+    figure.legend(handles, list(looks), loc="outside lower center", ncols=len(looks))
+
+
 def drawing_style() -> AbstractContextManager[None]:
     """The style as a context; text takes its look when it is made, so drawing belongs inside."""
     return mpl.rc_context(RC)
@@ -131,14 +150,22 @@ def rendered(figure: Figure, form: str) -> bytes:
     return target.getvalue()
 
 
-def fixed_parameters(dataset: xr.Dataset, without: tuple[str, ...] = ()) -> str:
+def fixed_parameters(dataset: xr.Dataset, *, without: Sequence[str] = (), only: Sequence[str] = NAMES) -> str:
     """The parameters that do not vary in a dataset, for a caption: "alpha = 8, gamma = 1.5"."""
     fixed = [
-        name for name in NAMES if name in dataset.coords and dataset[name].ndim == 0 and name not in without
+        name
+        for name in NAMES
+        if name in dataset.coords and dataset[name].ndim == 0 and name in only and name not in without
     ]
     if "alpha_test" in fixed and "alpha" in fixed and dataset["alpha_test"] == dataset["alpha"]:
         fixed.remove("alpha_test")
     return ", ".join(f"{name} = {float(dataset[name]):g}" for name in fixed)
+
+
+def power_of_ten(value: float) -> str:
+    """A number for a formula, large powers of ten as such: 30, 10^{4}."""
+    power = np.log10(value)
+    return f"10^{{{power:.0f}}}" if power >= 2 and np.isclose(power, round(power), 0, 1e-9) else f"{value:g}"
 
 
 def experiments_in_words(measured: xr.Dataset) -> str:
@@ -147,8 +174,8 @@ def experiments_in_words(measured: xr.Dataset) -> str:
     dims = f"{', '.join(others)} and {last}" if others else last
     repeats = int(measured["n"].max())
     return (
-        f"experiments at D = {dims}, the mean of {repeats} independent pre-trainings with its standard error, at "
-        "the ratios that integers make (where no bar is seen it is smaller than the point)"
+        f"experiments at D = {dims}, means of {repeats} independent pre-trainings with standard errors, "
+        "at the ratios that integers make (where no bar is seen it is smaller than the point)"
     )
 
 

@@ -72,7 +72,9 @@ class Predictions(Measured):
         labels = np.full(shape, np.nan)
         parts = np.full((len(PARTS), *shape), np.nan)
         solution = theory.solve(parameters)
-        for index in zip(*np.nonzero(solution.ok), strict=True):
+        for index in np.ndindex(*parameters.shape):
+            if not np.asarray(solution.ok)[index]:
+                continue
             point = parameters[index]
             for d, dim in enumerate(asked.dims):
                 gain = float(theory.solve(Sizes.of(point, dim).realized(point)).signal_gain)
@@ -126,7 +128,7 @@ class DescentEnds(Measured):
         """Solve and simulate every point of the outer product of some values of each axis."""
         parameters, asked = self.parameters(values), self.experiment
         shape = (len(CONTEXTS), len(PROTOCOLS), len(asked.dims), len(self.STARTS), *parameters.shape)
-        measured = np.full((2, *shape), np.nan)
+        measured = np.full((3, *shape), np.nan)
         expected = []
         for c, fluctuations in enumerate(CONTEXTS.values()):
             end = theory.gradient_descent(parameters, fluctuations=fluctuations)
@@ -142,7 +144,7 @@ class DescentEnds(Measured):
                         fluctuations=fluctuations,
                     )
                     for p, protocol in enumerate(PROTOCOLS):
-                        measured[:, c, p, d, :, *index] = np.array(done.means[protocol])[:, :2].T
+                        measured[:, c, p, d, :, *index] = np.array(done.means[protocol]).T
         frame = theory.solve(parameters).to_dataset()[["status"]]
         frame = frame.assign_coords(
             contexts=list(CONTEXTS),
@@ -155,6 +157,6 @@ class DescentEnds(Measured):
         for k, (name, meaning) in enumerate(zip(("from_zero", "kept"), meanings, strict=True)):
             array = np.array([pair[k] for pair in expected])
             frame[name] = ((*lead, *axes), array, {"long_name": meaning})
-        for name, array in zip(("mean", "stderr"), measured, strict=True):
+        for name, array in zip(("mean", "stderr", "n"), measured, strict=True):
             frame[name] = ((*lead, "dim", "start", *axes), array, {"long_name": f"{name} of the experiments"})
         return frame
