@@ -4,7 +4,7 @@ BIN := .venv/bin
 # The package as it installs, for mypy, which does not follow the folder mapping of pyproject.toml.
 TREE := .venv/tree/replica
 
-.PHONY: demo test slow lint bench bench-large lock clean help
+.PHONY: demo test slow lint bench bench-large docs lock clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 14
@@ -35,6 +35,16 @@ bench: .venv/dev  ## measure speed as ratios within one run
 bench-large: .venv/dev  ## time and memory of one experiment at D = 300 and at D = 500
 	@$(BIN)/python -m benchmarks.simulation 300 500
 
+docs: .venv/docs build/figures/made  ## print the equations, draw the figures, build the documentation
+	@$(BIN)/python docs/equations.py
+	@$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d build/doctrees docs build/docs
+	@echo "pages    build/docs/index.html"
+
+build/figures/made: .venv/run $(shell find replica figures configs -name '*.py' -o -name '*.toml')
+	@mkdir -p $(@D)
+	@$(BIN)/replica figure phase-diagram -o $(@D) --format png --overwrite >/dev/null
+	@touch $@
+
 lock:  ## pin the dependencies anew (needs uv)
 	uv pip compile --universal --python-version 3.11 --all-extras --group build --no-emit-index-url --no-annotate --no-header pyproject.toml -o constraints.txt
 
@@ -55,6 +65,6 @@ clean:  ## remove the environment and everything built
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -e .
 	@touch $@
 
-.venv/dev: .venv/run
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -e ".[dev]"
+.venv/dev .venv/docs: .venv/run
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -c constraints.txt -e ".[$(@F)]"
 	@touch $@
