@@ -19,7 +19,7 @@ PAGE = Path(__file__).with_name("derivation.md")
 def filled(text: str) -> str:
     """The text with everything between its markers printed anew."""
     return re.sub(
-        r"(?<=<!-- printed: )([^>]*?)( -->\n).*?(?=<!-- end -->)",
+        r"(?<=<!-- printed: )([^\n]*?)( -->\n).*?(?=<!-- end -->)",
         lambda match: f"{match[1]}{match[2]}\n{_block(*match[1].split('; '))}\n\n",
         text,
         flags=re.DOTALL,
