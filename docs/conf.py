@@ -5,27 +5,25 @@ from pathlib import Path
 
 from replica import __version__
 
-# The extensions of this site stand beside this file.
 sys.path.insert(0, str(Path(__file__).parent))
 
 project = "replica"
 author = copyright = "The replica developers"
 release = version = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_click", "mathml", "gallery"]
+# The last two stand beside this file.
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "formulas", "generated"]
 myst_enable_extensions = ["dollarmath"]
-myst_heading_anchors = 3
-exclude_patterns = ["images"]
+default_role = "code"
 
 html_theme = "furo"
 html_title = "replica"
 html_static_path = ["_static"]
-html_css_files = ["math.css"]
-html_math_renderer = "mathml"
+html_css_files = ["page.css"]
+html_math_renderer = "drawn"
 html_show_sphinx = html_copy_source = False
+toc_object_entries_show_parents = "hide"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
-autodoc_class_signature = "separated"
 napoleon_google_docstring = False
-nitpicky = False

@@ -3,8 +3,8 @@
     <!-- printed: PART; PATTERN; PATTERN ... -->
     <!-- end -->
 
-holds the equations of one part of `replica equations` whose left side or origin matches a pattern, all of them
-if there is no pattern. `python docs/equations.py` brings the page up to date, and a test fails where it is not.
+holds the equations of one part of `replica equations` whose left side or origin matches a pattern, and all of
+them without patterns. `python docs/equations.py` brings the page up to date, and a test fails where it is not.
 """
 
 import re
@@ -27,19 +27,19 @@ def filled(text: str) -> str:
 
 
 def _block(part: str, *patterns: str) -> str:
-    """The equations of a part in Markdown, each below its origin unless that was just said."""
-    lines = []
-    said = None
+    """The equations of a part in Markdown, below the command that prints them."""
+    blocks = [f"*Printed by* `replica equations --part {part}`*:*"]
+    said = ""
     for left, origin, body in _equations(part):
-        if patterns and not any(fnmatchcase(left, p) or fnmatchcase(origin, p) for p in patterns):
-            continue
-        if origin != said:
-            lines.append(f"*{origin}:*")
+        if not patterns or any(fnmatchcase(left, pattern) for pattern in patterns):
+            blocks.append(f"$$\n{body}\n$$")
+        elif any(fnmatchcase(origin, pattern) for pattern in patterns):
+            # Where the origin chooses, the reader needs it too.
+            blocks += [f"{origin}:"] * (origin != said) + [f"$$\n{body}\n$$"]
             said = origin
-        lines.append(f"$$\n{body}\n$$")
-    if not lines:
+    if len(blocks) == 1:
         raise ValueError(f"no equation of {part} matches {patterns}")
-    return "\n\n".join(lines)
+    return "\n\n".join(blocks)
 
 
 def _equations(part: str) -> list[tuple[str, str, str]]:

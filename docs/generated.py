@@ -1,0 +1,67 @@
+"""What the site makes of the registries when it is built: the gallery, the help of every command, docstrings."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from sphinx.application import Sphinx
+
+from replica.cli.main import main
+from replica.figures import FIGURES
+
+FOLDER = "../build/figures"
+"""Where `make docs` draws the figures, seen from this folder."""
+
+
+def gallery() -> Iterator[str]:
+    """Every figure with its command and its caption."""
+    for name, shows in FIGURES.items():
+        caption = (Path(__file__).parent / FOLDER / f"{name}.txt").read_text()
+        yield f"## {name}\n\n```console\n$ replica figure {name}\n```\n\n![{shows}]({FOLDER}/{name}.png)\n\n{caption}"
+
+
+def commands(command: click.Command = main, name: str = "replica", level: int = 2) -> Iterator[str]:
+    """The help of a command and of those below it."""
+    context = click.Context(command, info_name=name, max_content_width=100, terminal_width=100)
+    yield f"{'#' * level} {name}\n\n```text\n{command.get_help(context)}\n```\n"
+    if isinstance(command, click.Group):
+        for inner in command.list_commands(context):
+            found = command.get_command(context, inner)
+            assert found is not None
+            yield from commands(found, f"{name} {inner}", level + 1)
+
+
+GENERATED = {"gallery": gallery, "commands": commands}
+"""page -> what is added at its end."""
+
+
+def add_generated(app: Sphinx, page: str, source: list[str]) -> None:
+    """Fill a page as it is read."""
+    if page in GENERATED:
+        source[0] += "\n" + "\n".join(GENERATED[page]())
+
+
+def set_apart(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Put the text of `name: text` in a docstring's sections below its name, where Sphinx expects it.
+
+    What stands after the name here is shape, range and meaning in words; Sphinx would take it for a type.
+    """
+    section, made = "", []
+    for number, line in enumerate(lines):
+        if number + 1 < len(lines) and re.fullmatch("-{3,}", lines[number + 1]):
+            section = line
+        found = re.match(r"(\w[\w, ]*): (.*)", line)
+        if found and section in ("Parameters", "Attributes", "Raises"):
+            made += [found[1], f"    {found[2]}"]
+        else:
+            made.append(line)
+    lines[:] = made
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Connect to the reading of pages and docstrings."""
+    app.connect("source-read", add_generated)
+    app.connect("autodoc-process-docstring", set_apart, priority=400)
+    return {"parallel_read_safe": True}
