@@ -26,4 +26,5 @@ toc_object_entries_show_parents = "hide"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
-napoleon_google_docstring = False
+napoleon_google_docstring = napoleon_attr_annotations = False
+napoleon_use_ivar = True

@@ -3,12 +3,13 @@
     <!-- printed: PART; PATTERN; PATTERN ... -->
     <!-- end -->
 
-holds the equations of one part of `replica equations` whose left side or origin matches a pattern, and all of
-them without patterns. `python docs/equations.py` brings the page up to date, and a test fails where it is not.
+holds the equations of one part of `replica equations` whose left side or origin matches a pattern, all of them
+where there is no pattern. Run as a script, this file brings the page up to date; a test fails where it is not.
 """
 
 import re
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 from replica.theory.printing import printed
@@ -28,7 +29,7 @@ def filled(text: str) -> str:
 
 def _block(part: str, *patterns: str) -> str:
     """The equations of a part in Markdown, below the command that prints them."""
-    blocks = [f"*Printed by* `replica equations --part {part}`*:*"]
+    blocks = [f"*Printed by* `replica equations --part {part}`:"]
     said = ""
     for left, origin, body in _equations(part):
         if not patterns or any(fnmatchcase(left, pattern) for pattern in patterns):
@@ -42,6 +43,7 @@ def _block(part: str, *patterns: str) -> str:
     return "\n\n".join(blocks)
 
 
+@cache
 def _equations(part: str) -> list[tuple[str, str, str]]:
     """(left side as text, origin, LaTeX) of each equation of a part."""
     texts = re.findall(r"^# (.*)\n(.*?) = ", printed("text", part), flags=re.MULTILINE)

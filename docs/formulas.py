@@ -1,8 +1,8 @@
 """Formulas as drawings inside the page: no script, font or network is needed to read them.
 
-The mathtext of matplotlib, which the project depends on already, sets the LaTeX; its outlines become SVG in the
-colour and size of the text around. What mathtext does not know is a warning, hence an error of `make docs`.
-Browsers draw MathML as well, but without a font for mathematics on the reader's machine they lose hats and brackets.
+Matplotlib's mathtext, which the project has anyway, sets the LaTeX; its outlines become SVG in the colour and
+size of the text around. What mathtext does not know is a warning, hence an error of `make docs`. Browsers draw
+MathML as well, but where the reader's machine has no font for mathematics, hats and brackets are lost.
 """
 
 import re
@@ -32,21 +32,17 @@ def drawing(tex: str) -> str:
     """
     font = FontProperties(size=EM, math_fontfamily="stix")
     width, height, depth = text_to_path.get_text_width_height_descent(f"${tex}$", font, ismath=True)
-    steps = TextPath((0, 0), f"${tex}$", prop=font).iter_segments(simplify=False)
-    outline = "".join(
-        # SVG counts downwards. Closing a path takes no point.
-        LETTERS[step] + ("" if step == Path.CLOSEPOLY else " ".join(f"{x:.0f}" for x in points * _flips(points)))
-        for points, step in steps
-    )
+    outline = ""
+    for points, step in TextPath((0, 0), f"${tex}$", prop=font).iter_segments(simplify=False):
+        outline += LETTERS[step]
+        if step != Path.CLOSEPOLY:
+            # SVG counts downwards.
+            outline += " ".join(f"{x:.0f} {-y:.0f}" for x, y in zip(points[::2], points[1::2], strict=True))
     return (
         f'<svg role="img" aria-label="{escape(tex)}" style="height: {height / EM:.3f}em; '
         f'vertical-align: {-depth / EM:.3f}em" viewBox="0 {depth - height:.0f} {width:.0f} {height:.0f}">'
         f'<path d="{outline}"/></svg>'
     )
-
-
-def _flips(points: Any) -> list[int]:
-    return [1, -1] * (len(points) // 2)
 
 
 def rows(tex: str) -> list[str]:

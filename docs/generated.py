@@ -1,4 +1,4 @@
-"""What the site makes of the registries when it is built: the gallery, the help of every command, docstrings."""
+"""What is made when the site is built: the gallery, the help of every command, the form of docstrings."""
 
 import re
 from collections.abc import Iterator
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.testing import CliRunner
 from sphinx.application import Sphinx
 
 from replica.cli.main import main
@@ -19,18 +20,20 @@ def gallery() -> Iterator[str]:
     """Every figure with its command and its caption."""
     for name, shows in FIGURES.items():
         caption = (Path(__file__).parent / FOLDER / f"{name}.txt").read_text()
-        yield f"## {name}\n\n```console\n$ replica figure {name}\n```\n\n![{shows}]({FOLDER}/{name}.png)\n\n{caption}"
+        yield f"## {name}\n\n```console\n$ replica figure {name}\n```\n"
+        yield f"![{shows}]({FOLDER}/{name}.png)\n\n{caption}"
 
 
-def commands(command: click.Command = main, name: str = "replica", level: int = 2) -> Iterator[str]:
-    """The help of a command and of those below it."""
-    context = click.Context(command, info_name=name, max_content_width=100, terminal_width=100)
-    yield f"{'#' * level} {name}\n\n```text\n{command.get_help(context)}\n```\n"
+def commands(command: click.Command = main, names: tuple[str, ...] = ("replica",)) -> Iterator[str]:
+    """The help of a command and of those below it, as it is printed."""
+    told = CliRunner().invoke(main, [*names[1:], "--help"], terminal_width=80).stdout
+    yield f"{'#' * (len(names) + 1)} {' '.join(names)}\n\n```text\n{told}```\n"
     if isinstance(command, click.Group):
-        for inner in command.list_commands(context):
-            found = command.get_command(context, inner)
-            assert found is not None
-            yield from commands(found, f"{name} {inner}", level + 1)
+        with click.Context(command) as context:
+            for name in command.list_commands(context):
+                below = command.get_command(context, name)
+                assert below is not None
+                yield from commands(below, (*names, name))
 
 
 GENERATED = {"gallery": gallery, "commands": commands}
@@ -48,7 +51,8 @@ def set_apart(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines
 
     What stands after the name here is shape, range and meaning in words; Sphinx would take it for a type.
     """
-    section, made = "", []
+    # Napoleon would also take what stands before a colon in the first line of an attribute for its type.
+    section, made = "", [""] if what in ("attribute", "property") else []
     for number, line in enumerate(lines):
         if number + 1 < len(lines) and re.fullmatch("-{3,}", lines[number + 1]):
             section = line
