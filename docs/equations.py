@@ -3,8 +3,8 @@
     <!-- printed: PART; PATTERN; PATTERN ... -->
     <!-- end -->
 
-holds the equations of one part of `replica equations` whose left side or origin matches a pattern, all of them
-where there is no pattern. Run as a script, this file brings the page up to date; a test fails where it is not.
+holds the equations of one part of `replica equations` whose left side or origin matches a pattern, or all if
+there is no pattern. As a script, this file brings the page up to date; a test fails where it is not.
 """
 
 import re

@@ -1,8 +1,8 @@
 """Formulas as drawings inside the page: no script, font or network is needed to read them.
 
 Matplotlib's mathtext, which the project has anyway, sets the LaTeX; its outlines become SVG in the colour and
-size of the text around. What mathtext does not know is a warning, hence an error of `make docs`. Browsers draw
-MathML as well, but where the reader's machine has no font for mathematics, hats and brackets are lost.
+size of the text around. What mathtext does not know is a warning, hence an error of `make docs`. Browsers know
+MathML too, but where the machine that reads has no font for mathematics, hats and brackets are lost.
 """
 
 import re
@@ -48,12 +48,12 @@ def drawing(tex: str) -> str:
 def rows(tex: str) -> list[str]:
     """The lines of a displayed formula, with its fractions in full size."""
     inside = re.sub(r"\\(begin|end)\{aligned\}", "", tex).replace(r"\frac", r"\dfrac")
-    return [row.strip(" &\n") for row in inside.split(r"\\")]
+    return [row.strip(" &") for row in inside.split(r"\\")]
 
 
 def visit(translator: Any, node: math | math_block) -> None:
     """Write a formula into the page."""
-    tex = node.astext()
+    tex = " ".join(node.astext().split())
     try:
         if isinstance(node, math):
             translator.body.append(drawing(tex))
