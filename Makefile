@@ -37,7 +37,7 @@ bench-large: .venv/dev  ## time and memory of one experiment at D = 300 and at D
 
 docs: .venv/docs build/figures/made  ## print the equations, draw the figures, build the documentation
 	@$(BIN)/python docs/equations.py
-	@$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -d build/doctrees docs build/docs
+	@$(BIN)/sphinx-build --fail-on-warning --keep-going --fresh-env --write-all --quiet -d build/doctrees docs build/docs
 	@echo "pages    build/docs/index.html"
 
 build/figures/made: .venv/run $(shell find replica figures configs -name '*.py' -o -name '*.toml')

@@ -12,7 +12,7 @@ author = copyright = "The replica developers"
 release = version = __version__
 
 # The last two stand beside this file.
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "formulas", "generated"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "formulas", "generated"]
 myst_enable_extensions = ["dollarmath"]
 default_role = "code"
 
@@ -26,5 +26,3 @@ toc_object_entries_show_parents = "hide"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
-napoleon_google_docstring = napoleon_attr_annotations = False
-napoleon_use_ivar = True

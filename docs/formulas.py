@@ -1,8 +1,8 @@
 """Formulas as drawings inside the page: no script, font or network is needed to read them.
 
 Matplotlib's mathtext, which the project has anyway, sets the LaTeX; its outlines become SVG in the colour and
-size of the text around. What mathtext does not know is a warning, hence an error of `make docs`. Browsers know
-MathML too, but where the machine that reads has no font for mathematics, hats and brackets are lost.
+size of the text around. What mathtext does not know is a warning, hence an error of `make docs`. MathML makes
+smaller pages, but where the machine that reads has no font for mathematics it loses hats and brackets.
 """
 
 import re

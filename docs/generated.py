@@ -47,19 +47,16 @@ def add_generated(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def set_apart(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Put the text of `name: text` in a docstring's sections below its name, where Sphinx expects it.
-
-    What stands after the name here is shape, range and meaning in words; Sphinx would take it for a type.
-    """
-    # Napoleon would also take what stands before a colon in the first line of an attribute for its type.
-    section, made = "", [""] if what in ("attribute", "property") else []
-    for number, line in enumerate(lines):
-        if number + 1 < len(lines) and re.fullmatch("-{3,}", lines[number + 1]):
-            section = line
+    """Turn the sections of a docstring into headings, and their `name: text` into lists of definitions."""
+    section, made = "", []
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
         found = re.match(r"(\w[\w, ]*): (.*)", line)
-        if found and section in ("Parameters", "Attributes", "Raises"):
-            made += [found[1], f"    {found[2]}"]
-        else:
+        if re.fullmatch("-{3,}", below):
+            section = line
+            made += [f".. rubric:: {section}", ""]
+        elif found and section in ("Parameters", "Attributes", "Raises"):
+            made += [f"``{found[1]}``", f"    {found[2]}"]
+        elif not re.fullmatch("-{3,}", line):
             made.append(line)
     lines[:] = made
 
@@ -67,5 +64,5 @@ def set_apart(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines
 def setup(app: Sphinx) -> dict[str, Any]:
     """Connect to the reading of pages and docstrings."""
     app.connect("source-read", add_generated)
-    app.connect("autodoc-process-docstring", set_apart, priority=400)
+    app.connect("autodoc-process-docstring", set_apart)
     return {"parallel_read_safe": True}
