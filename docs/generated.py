@@ -47,7 +47,10 @@ def add_generated(app: Sphinx, page: str, source: list[str]) -> None:
 
 
 def set_apart(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Turn the sections of a docstring into headings, and their `name: text` into lists of definitions."""
+    """Turn the sections of a docstring into headings, and their `name: text` into lists of definitions.
+
+    Bars are those of norms and absolute values, which Sphinx would take for names of substitutions.
+    """
     section, made = "", []
     for line, below in zip(lines, [*lines[1:], ""], strict=True):
         found = re.match(r"(\w[\w, ]*): (.*)", line)
@@ -58,6 +61,11 @@ def set_apart(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines
             made += [f"``{found[1]}``", f"    {found[2]}"]
         elif not re.fullmatch("-{3,}", line):
             made.append(line)
+        if section != "Examples":
+            made[-1] = "`".join(
+                part if inside % 2 else part.replace("|", r"\|")
+                for inside, part in enumerate(made[-1].split("`"))
+            )
     lines[:] = made
 
 
