@@ -96,10 +96,13 @@ def produce(
         raise InputError("configs and stores belong to one figure; name that figure")
     if not folder.is_dir():
         raise InputError(f"the folder {str(folder)!r} of the output does not exist; make it first")
-    for target in (folder / f"{name}.{form}" for name in names for form in (*forms, "txt")):
-        if target.exists() and not overwrite:
-            raise InputError(f"the output {str(target)!r} exists; give --overwrite to replace it")
     planned = {name: tasks(name, configs, quick=quick) for name in names}
+    for name, sweeps in planned.items():
+        # A sweep goes on from a store of its own and guards any other.
+        computed = [] if sweeps or stores else ["nc"]
+        for target in (folder / f"{name}.{form}" for form in (*forms, "txt", *computed)):
+            if target.exists() and not overwrite:
+                raise InputError(f"the output {str(target)!r} exists; give --overwrite to replace it")
 
     made = []
     for name, sweeps in planned.items():
