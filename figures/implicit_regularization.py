@@ -122,6 +122,11 @@ def _errors(panel: Axes, here: xr.Dataset) -> None:
 def caption(drawn: Mapping[str, xr.Dataset]) -> str:
     """What is seen, and with which parameters."""
     spectrum, ends = drawn["spectrum"], drawn["descent"]
+    at, other = fixed_parameters(spectrum), fixed_parameters(ends)
+    if at != other:
+        at = f"{at} (spectrum), {other} (descent)"
+    lifted = bool(np.all(ends["kept"].sel(contexts="estimated") == 0))
+    forgotten = " where it is lifted the start is forgotten." if lifted else " so does what data leave free."
     return (
         "Why finite contexts regularize. Above, the model is given the tasks themselves in pre-training; "
         "below, it estimates them from contexts of length alpha = L/D. Left: spectrum of the Hessian of "
@@ -134,8 +139,7 @@ def caption(drawn: Mapping[str, xr.Dataset]) -> str:
         "errors at the end of gradient descent without a ridge, by the size of its random start, on tasks "
         "of the pre-training (TM), new tasks of the family (IDG) and unstructured tasks (ODG), label noise "
         "included and tests with contexts of length alpha_test in both cases. What the loss leaves flat "
-        "keeps the start, and contexts at inference excite it; once it is lifted the start is forgotten. "
-        f"Lines: theory in the limit of high dimension. Points: {experiments_in_words(ends)}. Parameters: "
-        f"{fixed_parameters(spectrum)} (spectrum), {fixed_parameters(ends)} (descent). All quantities are "
-        "dimensionless."
+        f"keeps the start, and contexts at inference excite it;{forgotten} Lines: theory in the limit of "
+        f"high dimension. Points: {experiments_in_words(ends)}; they lie above the lines by corrections of "
+        f"order 1/D. Parameters: {at}. All quantities are dimensionless."
     )

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from replica.figures.stores import answered, needed
+from replica.figures.stores import answered, check_equal_contexts, needed
 from replica.figures.style import (
     BAND,
     TITLES,
@@ -19,6 +19,7 @@ from replica.figures.style import (
     experiments_in_words,
     family,
     fixed_parameters,
+    is_generic,
     legend_below,
     power_of_ten,
 )
@@ -53,6 +54,7 @@ def data(
     ):
         what, axes = "the phase transition", ["alpha", name]
         curves = needed(what, theory, ["errors"], axes)
+        check_equal_contexts(what, curves)
         drawn[name] = curves.assign(limit=_limit(curves, name))
         measured = ["mean", "stderr", "n", "realized"]
         drawn[f"{name} experiments"] = needed(what, experiments, measured, axes)
@@ -106,16 +108,21 @@ def caption(drawn: Mapping[str, xr.Dataset]) -> str:
     """What is seen, and with which parameters."""
     rank, diversity = drawn["rho"], drawn["kappa"]
     shared = fixed_parameters(rank, without=("kappa",))
+    growth = (
+        "As contexts grow, the pre-training tasks suffice for new tasks of the family where they span it, "
+        "rho < kappa, and IDG settles; where they do not, it grows like alpha, at rho = kappa itself like "
+        "alpha^(1/2). TM settles on both sides, ODG grows like alpha unless min(kappa, rho) = 1. "
+        if is_generic(rank)
+        else ""
+    )
     return (
         "Error on a fresh prompt, label noise included, across the transition at rho = kappa (vertical "
         "lines) for contexts of growing length alpha = alpha_test. Above: against task rank rho = r/D at "
         f"task diversity {fixed_parameters(rank, only=('kappa',))}; below: against task diversity kappa = "
         f"M0/D at task rank {fixed_parameters(diversity, only=('rho',))}. Left: tasks of the pre-training "
         "(TM); middle: new tasks of the low-rank family (IDG); right: tasks without the structure (ODG). "
-        "As contexts grow, the pre-training tasks suffice for new tasks of the family where they span it, "
-        "rho < kappa, and IDG settles; where they do not, it grows like alpha, at rho = kappa itself like "
-        "alpha^(1/2). TM settles on both sides, ODG grows like alpha unless min(kappa, rho) = 1. Grey "
-        "bands: the limit of infinite alpha where it is finite. Lines: theory in the limit of high "
-        f"dimension, at the ratios asked for. Points: {experiments_in_words(drawn['rho experiments'])}. "
-        f"Parameters: {shared}. All quantities are dimensionless."
+        f"{growth}Grey bands: the limit of infinite alpha where it is finite. Lines: theory in the limit of "
+        "high dimension, at the ratios asked for. Points: "
+        f"{experiments_in_words(drawn['rho experiments'])}; corrections of order 1/D grow where ranks are "
+        f"small. Parameters: {shared}. All quantities are dimensionless."
     )

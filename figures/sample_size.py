@@ -76,10 +76,10 @@ def caption(drawn: Mapping[str, xr.Dataset]) -> str:
     return (
         "Error on a fresh prompt, label noise included, against the number of pre-training prompts gamma = "
         "M/D^2, for several ridge penalties. Left: tasks the model was pre-trained on (TM); middle: new "
-        "tasks of the low-rank family (IDG); right: tasks without the structure (ODG). Without a ridge "
-        "(the lightest line) all three errors diverge at the interpolation threshold gamma = 1, the "
-        "vertical line, where the prompts just determine the weights; a ridge turns the divergence into a "
-        "peak and then removes it. Lines: theory in the limit of high dimension, at the ratios asked for. "
+        "tasks of the low-rank family (IDG); right: tasks without the structure (ODG). The vertical "
+        "line is the interpolation threshold gamma = 1, where the prompts just determine the weights: there "
+        "all three errors diverge without a ridge, which turns the divergence into a peak and, if larger, "
+        "removes it. Lines: theory in the limit of high dimension, at the ratios asked for. "
         f"Points: {experiments_in_words(drawn['experiments'])}. Parameters: {fixed_parameters(theory)}. All "
         "quantities are dimensionless."
     )

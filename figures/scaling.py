@@ -9,7 +9,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from replica.figures.stores import answered, needed
+from replica.engine import Status
+from replica.figures.stores import answered, check_equal_contexts, needed
 from replica.figures.style import (
     BAND,
     axis_label,
@@ -19,6 +20,7 @@ from replica.figures.style import (
     experiments_in_words,
     family,
     fixed_parameters,
+    is_generic,
     power_of_ten,
 )
 from replica.parameters import NAMES, Parameters
@@ -52,6 +54,8 @@ def data(
     points = needed(what, regimes_experiments, measured, axes).sel(protocol="IDG")
     near = needed(what, around, ["errors"], axes).sel(protocol="IDG")
     far = needed(what, around_experiments, measured, axes).sel(protocol="IDG")
+    for dataset in (lines, near):
+        check_equal_contexts(what, dataset)
     grid = Parameters.grid(**{name: lines[name].values for name in ("rho", "alpha")}, **_fixed(lines))
     terms = long_context(grid)
     lines["leading"] = (axes, terms.leading["IDG"])
@@ -80,7 +84,7 @@ def _theory_collapsed(near: xr.Dataset) -> xr.Dataset:
 
 def _experiments_collapsed(far: xr.Dataset) -> xr.Dataset:
     """Experiments rescaled like the theory at their own ratios."""
-    known = far["realized"].notnull().all("parameter") & (far["status"] == 0)
+    known = far["realized"].notnull().all("parameter") & (far["status"] == Status.OK)
     far = far.assign(variable=known * np.nan, rescaled=known * np.nan, rescaled_stderr=known * np.nan)
     place = known.values
     if place.any():
@@ -145,18 +149,26 @@ def draw(drawn: Mapping[str, xr.Dataset]) -> Figure:
 def caption(drawn: Mapping[str, xr.Dataset]) -> str:
     """What is seen, and with which parameters."""
     regimes, around = drawn["regimes"], drawn["collapse"]
+    at, other = fixed_parameters(regimes), fixed_parameters(around)
+    if at != other:
+        at = f"{at} (left), {other} (right)"
+    growth = (
+        "Where the pre-training tasks span their family, rho < kappa, it settles; where they do not, it "
+        "grows like alpha, and at rho = kappa like alpha^(1/2). "
+        if is_generic(regimes)
+        else ""
+    )
+    function = "2/(w + (w^2 + 4)^(1/2)), " if is_generic(around) else ""
     return (
         "Left: error on new tasks of the low-rank family (IDG, fresh prompts, label noise included) "
-        "against the length of contexts alpha = alpha_test. Where the pre-training tasks span their "
-        "family, rho < kappa, it settles; where they do not, it grows like alpha, and at rho = kappa like "
-        "alpha^(1/2). Grey bands: the leading terms of the expansion in 1/alpha, slope and amplitude. "
-        "Lines: theory in the limit of high dimension, at the ratios asked for. Points: "
-        f"{experiments_in_words(drawn['regimes experiments'])}; the critical ones leave the line where "
-        "1/alpha falls to the smallest eigenvalues of a finite sample, of order 1/D^2. Right: IDG for "
-        "ranks around rho = kappa, divided by its leading term at rho = kappa, against the scaling "
-        "variable w, positive where tasks span the family. Long contexts fall on one function, 2/(w + (w^2 "
-        "+ 4)^(1/2)), the grey band, up to corrections of relative order (eta/kappa)^(1/2). Colours tell "
-        f"alpha, marks the D of {experiments_in_words(drawn['collapse experiments'])}; w is theirs too. "
-        f"Parameters: {fixed_parameters(regimes)} (left), {fixed_parameters(around)} (right). All "
+        f"against the length of contexts alpha = alpha_test. {growth}Grey bands: the leading terms of the "
+        "expansion in 1/alpha, slope and amplitude. Lines: theory in the limit of high dimension, at the "
+        f"ratios asked for. Points: {experiments_in_words(drawn['regimes experiments'])}; the critical ones "
+        "leave the line where 1/alpha falls to the smallest eigenvalues of a finite sample, of order "
+        "1/D^2. Right: IDG for ranks around rho = kappa, divided by its leading term at rho = kappa, "
+        "against the scaling variable w, positive where tasks span the family. Long contexts fall on one "
+        f"function, {function}the grey band, up to corrections of relative order (eta/kappa)^(1/2). Colours "
+        f"tell alpha, marks the D of {experiments_in_words(drawn['collapse experiments'])}; w is theirs "
+        f"too. Parameters: {at}. All "
         "quantities are dimensionless."
     )

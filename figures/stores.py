@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import xarray as xr
 
+from replica.engine import Status
 from replica.exceptions import InputError
 
 
@@ -21,7 +22,7 @@ def needed(what: str, store: xr.Dataset, variables: Sequence[str], axes: Sequenc
 
     Raises
     ------
-    InputError: a variable is missing, or the grid spans other axes.
+    InputError: a variable is missing, the grid spans other axes, or its only point has no answer.
     """
     variables = [*variables, "status"]
     for name in variables:
@@ -34,9 +35,24 @@ def needed(what: str, store: xr.Dataset, variables: Sequence[str], axes: Sequenc
         found = " and ".join(sorted(map(str, store["status"].dims))) or "one point"
         wanted = f"a grid over {' and '.join(axes)}" if axes else "one point"
         raise InputError(f"{what} needs {wanted}; this store spans {found}")
+    if not axes and store["status"] != Status.OK:
+        raise InputError(
+            f"{what} needs a point with an answer; its status is {Status(int(store['status'])).label}"
+        )
     return store[variables].transpose(..., *axes).sortby(list(axes)).load()
+
+
+def check_equal_contexts(what: str, dataset: xr.Dataset) -> None:
+    """Refuse an alpha_test of its own.
+
+    Raises
+    ------
+    InputError: alpha_test is not alpha everywhere.
+    """
+    if not bool((dataset["alpha_test"] == dataset["alpha"]).all()):
+        raise InputError(f"{what} needs alpha_test = alpha; leave alpha_test out of the config")
 
 
 def answered(dataset: xr.Dataset) -> xr.Dataset:
     """The dataset with NaN at the points that have no finite answer, so that they are not drawn."""
-    return dataset.where(dataset["status"] == 0)
+    return dataset.where(dataset["status"] == Status.OK)

@@ -162,6 +162,11 @@ def fixed_parameters(dataset: xr.Dataset, *, without: Sequence[str] = (), only: 
     return ", ".join(f"{name} = {float(dataset[name]):g}" for name in fixed)
 
 
+def is_generic(dataset: xr.Dataset) -> bool:
+    """Whether errors behave at long contexts as captions say: with noise, without a ridge, gamma > 1."""
+    return bool(np.all(dataset["sigma"] > 0) & np.all(dataset["ridge"] == 0) & np.all(dataset["gamma"] > 1))
+
+
 def power_of_ten(value: float) -> str:
     """A number for a formula, large powers of ten as such: 30, 10^{4}."""
     power = np.log10(value)

@@ -7,12 +7,13 @@ from typing import Any
 import xarray as xr
 from matplotlib.figure import Figure
 
-from replica.figures.stores import answered, needed
+from replica.figures.stores import answered, check_equal_contexts, needed
 from replica.figures.style import (
     draw_line,
     drawing,
     family,
     fixed_parameters,
+    is_generic,
     legend_below,
     plain_ticks,
     power_of_ten,
@@ -41,6 +42,7 @@ def data(store: xr.Dataset) -> xr.Dataset:
     InputError: the store lacks the errors, or spans other axes.
     """
     dataset = needed("the trade-off", store, ["errors"], ["alpha", "rho"])
+    check_equal_contexts("the trade-off", dataset)
     fixed = {name: float(dataset[name]) for name in NAMES if name not in ("alpha", "alpha_test", "rho")}
     alphas = dataset["alpha"].values.tolist()
     bounds = {"rho": (float(dataset["rho"][0]), float(dataset["rho"][-1]))}
@@ -101,15 +103,20 @@ def caption(dataset: xr.Dataset) -> str:
         f"{float(rho):.3g} (alpha = {float(alpha):g})"
         for rho, alpha in zip(dataset["best_rho"], dataset["alpha"], strict=True)
     )
+    turn = (
+        "Rank above the diversity kappa costs IDG, the more the longer the contexts, and buys little ODG, so "
+        "that the curves of long contexts turn at rho = kappa, and the best rank tends to kappa. "
+        if is_generic(dataset)
+        else ""
+    )
     low, high = float(dataset["rho"][0]), float(dataset["rho"][-1])
     return (
         "The price of specialization: error on tasks without the low-rank structure (ODG) against error on "
         "new tasks of the family (IDG), both on fresh prompts with label noise included, as task rank rho "
         f"= r/D grows from {low:g} to {high:g} (arrows), for context lengths alpha = alpha_test. Low rank "
-        "makes specialists: good on the family, bad off it, the more so the longer the contexts. Rank "
-        "above the diversity kappa costs IDG, the more the longer the contexts, and buys little ODG, so "
-        "that the curves of long contexts turn at rho = kappa (open circles). Stars: the rank within this "
-        f"range that minimises {_CRITERION}, rho = {best}; as contexts grow it tends to kappa. Right: the "
+        "makes specialists: good on the family, bad off it, the more so the longer the contexts. "
+        f"{turn}Open circles: rho = kappa. Stars: the rank within this range that minimises {_CRITERION}, "
+        f"rho = {best}. Right: the "
         "same curves with ODG divided by its value at the largest rho. Theory in the limit of high "
         f"dimension. Parameters: {fixed_parameters(dataset)}. All quantities are dimensionless."
     )
