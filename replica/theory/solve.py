@@ -17,7 +17,7 @@ from replica.theory.spectrum import gap, resolvents
 RESIDUAL_BOUND = 1e-10
 """A point is `ok` only if every stationarity condition holds to this relative residual."""
 
-_BLOCK = 8192
+_BLOCK = 16384
 """Points solved at a time, so that the intermediate arrays stay in the cache."""
 
 
@@ -84,9 +84,12 @@ def _solve_block(point: _Point, rows: dict[str, np.ndarray], status: np.ndarray)
 
     status[...] = _regime(point)
     exact = (ridge == 0) & (np.isinf(alpha) | (gamma > 1))
-    xi = np.where(exact & (gamma < 1), _spanned(kappa, rho, gamma), np.zeros(status.shape))
+    explicit = exact & (gamma < 1)
+    # Not of the block's shape unless it has to be: a grid's z then stays as small as its alpha and sigma.
+    xi = np.where(explicit, _spanned(kappa, rho, gamma), 0.0) if explicit.any() else np.zeros(gamma.shape)
     unknown = (status == Status.OK) & ~exact
     if unknown.any():
+        xi = np.broadcast_to(xi, status.shape).copy()
         given = (eta, kappa, rho, gamma, ridge)
         if unknown.all():
             xi[...], status[...] = _effective_ridge(*given)
