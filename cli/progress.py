@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable
@@ -52,6 +53,9 @@ class Display:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self.bar is not None:
             self.bar.close()
+        if isinstance(error, KeyboardInterrupt):
+            # Python looks through all objects once more before it ends: a second or two on a busy machine.
+            gc.freeze()
         if isinstance(error, OSError):
             raise click.ClickException(error.strerror or str(error)) from error
 

@@ -6,6 +6,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -63,7 +64,12 @@ def read(path: str | Path) -> xr.Dataset:
 
 def origin(dataset: xr.Dataset) -> dict[str, Any]:
     """What a stored result says of its origin."""
-    return {name: json.loads(value) for name, value in dataset.attrs.items()}
+    facts = {}
+    for name, value in dataset.attrs.items():
+        # What is not JSON was added by somebody else.
+        with suppress(TypeError, ValueError):
+            facts[name] = json.loads(value)
+    return facts
 
 
 def identity(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """What may happen to a running sweep, tried on the command in a process of its own."""
 
+from __future__ import annotations
+
 import json
 import os
 import random
@@ -10,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import psutil
@@ -45,8 +47,18 @@ def expected() -> xr.Dataset:
     return task.evaluate(task.axes)
 
 
+@pytest.fixture(autouse=True)
+def nothing_left_running() -> Iterator[None]:
+    """End what a failed test left behind."""
+    yield
+    while Sweep.started:
+        Sweep.started.pop().kill()
+
+
 class Sweep:
     """A running `replica sweep config.toml -o out.nc` in some folder."""
+
+    started: ClassVar[list[Sweep]] = []
 
     def __init__(self, folder: Path, *options: str, target: Path | None = None, **faults: Any) -> None:
         self.out = target or folder / "out.nc"
@@ -60,6 +72,7 @@ class Sweep:
                 stderr=messages,
                 env=os.environ | {"FAULTS": json.dumps(faults)},
             )
+        self.started.append(self)
 
     def wait(self, code: int) -> str:
         """Its messages, once it has ended with this exit code."""
@@ -201,7 +214,9 @@ def test_all_points_raise(folder: Path) -> None:
 @pytest.mark.parametrize("finished", [True, False], ids=["finished", "interrupted"])
 def test_another_sweep_is_refused(finished: bool, folder: Path, expected: xr.Dataset) -> None:
     sweep = Sweep(folder, "--jobs", "1", sleep=0 if finished else 5 * SLEEP)
-    if not finished:
+    if finished:
+        sweep.wait(0)
+    else:
         sweep.wait_for_part()
         sweep.kill()
     before = snapshot(folder)

@@ -195,7 +195,7 @@ def test_an_answer_goes_before_a_failure(order: int, holed: Path, result: Path, 
 
 def altered(path: Path, target: Path) -> Path:
     with read(path) as dataset:
-        dataset = dataset.load()
+        dataset = dataset.load().assign_attrs(history="altered by hand")
     dataset["errors"].loc[{"kappa": 1.7, "rho": 0.5, "protocol": "TM"}] += 1
     dataset.to_netcdf(target, engine="h5netcdf")
     return target
