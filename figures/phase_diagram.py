@@ -46,7 +46,7 @@ def draw(dataset: xr.Dataset) -> Figure:
         panel.patch.set_hatch("////")
         panel.patch.set_edgecolor("0.6")
         mesh = panel.pcolormesh(
-            kappa, rho, values.T, norm=norm, cmap="cividis", shading="nearest", rasterized=True
+            _edges(kappa), _edges(rho), values.T, norm=norm, cmap="cividis", rasterized=True
         )
         if min(values.shape) > 1:
             panel.contour(kappa, rho, values.T, levels=scale, colors="white", linewidths=0.6)
@@ -66,6 +66,14 @@ def draw(dataset: xr.Dataset) -> Figure:
     bar.ax.yaxis.set_major_formatter(ScalarFormatter())
     bar.ax.yaxis.set_minor_formatter(NullFormatter())
     return figure
+
+
+def _edges(values: np.ndarray) -> np.ndarray:
+    """Where the cells around some values end: halfway to their neighbours."""
+    if len(values) == 1:
+        return np.outer(values, [0.95, 1.05]).ravel()
+    middle = (values[1:] + values[:-1]) / 2
+    return np.array([2 * values[0] - middle[0], *middle, 2 * values[-1] - middle[-1]])
 
 
 def _name_regimes(panel: Axes) -> None:

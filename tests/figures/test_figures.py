@@ -3,13 +3,14 @@
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from time import process_time
 
 import numpy as np
 import pytest
 import xarray as xr
 from click.testing import CliRunner
 
-from replica import InputError, Parameters, solve
+from replica import InputError, Parameters, Status, solve
 from replica.cli.main import main
 from replica.figures import FIGURES, load
 from replica.figures.produce import render, tasks
@@ -36,6 +37,11 @@ def smallest(name: str) -> tuple[xr.Dataset, ...]:
     return tuple(stores)
 
 
+@cache
+def smallest_drawing(name: str) -> dict[str, bytes]:
+    return render(name, load(name).data(*smallest(name)), ["png", "pdf"])
+
+
 STORED = [name for name in FIGURES if hasattr(load(name), "STORES")]
 
 
@@ -48,10 +54,8 @@ def test_every_figure_says_what_a_store_lacks(name: str) -> None:
 
 @pytest.mark.parametrize("name", STORED)
 def test_every_figure_draws_three_points_to_the_same_bytes(name: str) -> None:
-    figure = load(name)
-    drawn = figure.data(*smallest(name))
-    once, again = (render(name, drawn, ["png", "pdf"]) for _ in range(2))
-    assert once == again
+    once = smallest_drawing(name)
+    assert render(name, load(name).data(*smallest(name)), ["png", "pdf"]) == once
     assert once["png"].startswith(b"\x89PNG")
     assert once["pdf"].startswith(b"%PDF")
     # TrueType, which readers of the PDF can search and edit.
@@ -81,6 +85,87 @@ def test_points_without_an_answer_are_left_out_and_counted() -> None:
     assert np.isnan(dataset["errors"]).all()
     assert "Hatched: 6 points" in figure.caption(dataset)
     assert render("phase-diagram", dataset, ["png"])["png"].startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", [n for n in STORED if any(store["status"].ndim for store in smallest(n))])
+def test_points_that_failed_are_not_drawn(name: str) -> None:
+    """A failed point gives the same drawing whatever numbers stand there."""
+
+    def spoilt(store: xr.Dataset, factor: float) -> xr.Dataset:
+        made = store.copy(deep=True)
+        axes = made["status"].dims
+        first = dict.fromkeys(axes, 0)
+        made["status"][first] = Status.NOT_CONVERGED
+        for variable in made.data_vars.values():
+            if set(axes) <= set(variable.dims) and variable.dtype.kind == "f":
+                variable[first] = variable[first] * factor
+        return made
+
+    drawings = []
+    for factor in (1.0, 1e6):
+        drawn = load(name).data(*[spoilt(store, factor) for store in smallest(name)])
+        drawings.append(render(name, drawn, ["png"]))
+    assert drawings[0] == drawings[1]
+    assert drawings[0]["png"] != smallest_drawing(name)["png"]
+
+
+def test_every_figure_can_be_made_quickly_by_one_command(tmp_path: Path) -> None:
+    started = process_time()
+    done = CliRunner().invoke(main, ["figure", "all", "--quick", "-o", str(tmp_path), "--quiet"])
+    assert done.exit_code == 0, done.stderr
+    # Seconds of one core, which other work on the machine does not stretch as it does those of the clock.
+    assert process_time() - started < 60
+    made = [Path(line).name for line in done.stdout.splitlines()]
+    for name in FIGURES:
+        stores = getattr(load(name), "STORES", [name])
+        files = [*(f"{name}.{form}" for form in ("png", "pdf", "txt")), *(f"{store}.nc" for store in stores)]
+        assert [file for file in made if file in files] == files
+    assert all((tmp_path / file).stat().st_size for file in made)
+    assert {path.name for path in tmp_path.iterdir()} == set(made)
+
+
+def test_a_figure_of_several_stores_is_drawn_again_from_them(tmp_path: Path) -> None:
+    folder = ["-o", str(tmp_path), "--format", "png"]
+    first = CliRunner().invoke(main, ["figure", "decomposition", "--quick", *folder])
+    assert first.exit_code == 0, first.stderr
+    drawn = (tmp_path / "decomposition.png").read_bytes()
+    stores = [f"--store={tmp_path / store}.nc" for store in load("decomposition").STORES]
+    again = CliRunner().invoke(main, ["figure", "decomposition", "--overwrite", *folder, *stores])
+    assert again.exit_code == 0, again.stderr
+    assert (tmp_path / "decomposition.png").read_bytes() == drawn
+    swapped = CliRunner().invoke(main, ["figure", "decomposition", "--overwrite", *folder, *stores[::-1]])
+    assert swapped.exit_code == 2
+    assert "needs a store with errors, decomposition, status" in swapped.stderr
+    assert (tmp_path / "decomposition.png").read_bytes() == drawn
+
+
+def test_curves_end_where_leading_terms_say() -> None:
+    drawn = load("scaling").data(*smallest("scaling"))["regimes"].isel(alpha=-1)
+    # At alpha = 1e5 the corrections are of relative order alpha^(-1/2).
+    np.testing.assert_allclose(drawn["errors"], drawn["leading"], rtol=1e-2)
+
+
+@pytest.mark.parametrize("name", ["trade-off", "scaling", "phase-transition"])
+def test_figures_of_equal_contexts_refuse_others(name: str) -> None:
+    other = [
+        store.assign_coords(alpha_test=store["alpha"] * 2) if "errors" in store else store
+        for store in smallest(name)
+    ]
+    with pytest.raises(InputError, match="needs alpha_test = alpha"):
+        load(name).data(*other)
+
+
+def test_a_single_point_without_an_answer_is_refused() -> None:
+    (store,) = smallest("predictions")
+    failed = store.assign(status=store["status"] * 0 + Status.NOT_CONVERGED)
+    with pytest.raises(InputError, match="its status is not_converged"):
+        load("predictions").data(failed)
+
+
+def test_a_store_whose_points_all_raised_says_why() -> None:
+    raised = xr.Dataset({"status": ("alpha", [-1]), "reason": ("alpha", ["InputError: too small"])})
+    with pytest.raises(InputError, match=r"needs mean.*InputError: too small"):
+        load("decomposition").data(smallest("decomposition")[0], raised)
 
 
 def test_the_phase_diagram_refuses_other_axes() -> None:
