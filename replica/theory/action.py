@@ -19,7 +19,7 @@ from replica.theory.symbols import (
 
 
 def action() -> Action:
-    """The free energy whose stationary value is the training loss per D^2.
+    """The free energy, whose stationary value is -gamma/2 times the minimal training loss, penalty included.
 
     Phi = (q q^ - chi chi^)/2 - m m^ + < (m^2 s^2 + chi^ (s + eta)) / (q^ (s + eta) + gamma ridge) > / 2
           - (gamma/2) (1 + sigma^2 - 2 m + q) / (1 + chi)
