@@ -11,7 +11,7 @@ help:  ## list the targets
 
 demo: .venv/run  ## solve the phase diagram and draw it into output/
 	@mkdir -p output
-	@$(BIN)/replica figure phase-diagram -o output --format png --overwrite >/dev/null
+	@$(BIN)/replica figure phase-diagram -o output --format png --overwrite --quiet >/dev/null
 	@echo "picture  output/phase-diagram.png  TM, IDG and ODG errors over the (kappa, rho) plane, with the line rho = kappa"
 	@echo "numbers  output/phase-diagram.nc   everything behind it, labelled: xarray.open_dataset reads it"
 

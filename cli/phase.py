@@ -10,6 +10,9 @@ from replica.cli.output import csv_text, flat, format_option, json_text, plain, 
 from replica.cli.parameters import Number, parameter_options
 from replica.exceptions import NumericalError
 
+MOST = 10**5
+"""The most points of a line that is printed."""
+
 
 class Line(Number):
     """A number, or start:stop:num with an optional :log, for num values from start to stop."""
@@ -22,9 +25,14 @@ class Line(Number):
             return super().convert(value, param, ctx)
         import numpy as np
 
-        if len(words) == 2 or words[3:] not in ([], ["log"]) or not words[2].isdigit() or int(words[2]) < 2:
+        if (
+            len(words) == 2
+            or words[3:] not in ([], ["log"])
+            or not words[2].isdigit()
+            or not 2 <= int(words[2]) <= MOST
+        ):
             self.fail(
-                f"{value!r} is no line; allowed is start:stop:num[:log] with num at least 2", param, ctx
+                f"{value!r} is no line; allowed is start:stop:num[:log] with num from 2 to {MOST}", param, ctx
             )
         start, stop = (super(Line, self).convert(end, param, ctx) for end in words[:2])
         if not (np.isfinite(start) and np.isfinite(stop)) or (words[3:] and min(start, stop) <= 0):

@@ -58,6 +58,16 @@ RANGES: Mapping[str, Range] = {
 NAMES = tuple(RANGES)
 
 
+def as_given(value: float) -> str:
+    """A number as short as it can be without becoming another one.
+
+    >>> as_given(3.0), as_given(1.0000001)
+    ('3', '1.0000001')
+    """
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
+
+
 def validated(name: str, value: Any) -> Any:
     """Cast one parameter to float64 and hold it against its range.
 
@@ -88,8 +98,8 @@ def validated(name: str, value: Any) -> Any:
         raise InputError(f"{name} has shape {array.shape} and holds no value; allowed range {allowed}")
     inside = allowed.holds(array)
     if not inside.all():
-        offender = array.ravel()[int(np.argmin(inside.ravel()))]
-        raise InputError(f"{name} = {offender:g} is outside the allowed range {allowed}")
+        offender = array.ravel()[int(np.argmin(inside.ravel()))].item()
+        raise InputError(f"{name} = {as_given(offender)} is outside the allowed range {allowed}")
     if array.ndim == 0:
         return float(array)
     array.flags.writeable = False

@@ -44,7 +44,7 @@ def test_values_outside_the_range_are_named(name: str, value: float, allowed: st
     with pytest.raises(InputError) as caught:
         Parameters(**POINT | {name: value})
     message = str(caught.value)
-    assert message.startswith(f"{name} = {value:g} is outside the allowed range")
+    assert message.startswith(f"{name} = {value!r} is outside the allowed range")
     assert allowed in message
 
 

@@ -14,9 +14,11 @@ import numpy as np
 
 from replica import configs
 from replica.exceptions import InputError
-from replica.parameters import NAMES, RANGES, validated
+from replica.parameters import NAMES, RANGES, as_given, validated
 
 MAX_AXES = 4
+MAX_NUM = 10**8
+"""The most values of a range; more would not fit the memory as coordinates."""
 SPELLED_OUT = 100
 """The longest axis whose values are told one by one."""
 OPTIONAL = {"alpha_test", "ridge"}
@@ -229,8 +231,8 @@ def _axis(name: str, given: Any) -> np.ndarray:
         raise InputError(f"grid.{name} is empty; give at least one value in {RANGES[name]}")
     distinct, counts = np.unique(values, return_counts=True)
     if distinct.size < values.size:
-        repeated = distinct[np.argmax(counts > 1)]
-        raise InputError(f"grid.{name} holds {repeated:.17g} more than once; its values must differ")
+        repeated = as_given(distinct[np.argmax(counts > 1)].item())
+        raise InputError(f"grid.{name} holds {repeated} more than once; its values must differ")
     return validated(name, values)
 
 
@@ -243,6 +245,8 @@ def _range(name: str, given: Mapping[str, Any]) -> np.ndarray:
     start = validated(name, _number(f"grid.{name}.start", given["start"]))
     stop = validated(name, _number(f"grid.{name}.stop", given["stop"]))
     num = _integer(f"grid.{name}.num", given["num"], 1)
+    if num > MAX_NUM:
+        raise InputError(f"grid.{name}.num = {num} is outside the allowed range [1, {MAX_NUM}]")
     spacing = given.get("spacing", "linear")
     if spacing not in ("linear", "log"):
         raise InputError(f"grid.{name}.spacing = {spacing!r} is unknown; allowed are 'linear' and 'log'")

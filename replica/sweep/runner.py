@@ -176,6 +176,8 @@ def _explained(work: Work, say: Say) -> Iterator[None]:
 
     def kept() -> str:
         done = int(np.count_nonzero(work.status != MISSING)) - sum(box.box.size for box in work.held)
+        if done == 0:
+            return "no point is finished yet, so nothing is kept"
         return (
             f"{done} of {work.grid.size} points are kept in {work.folder.name}; "
             "the same command, without --overwrite, goes on"

@@ -61,7 +61,7 @@ def test_points_without_an_answer() -> None:
     [
         ({"alpha": "inf"}, "alpha = inf"),
         ({"rho": "0.3:0.7"}, "start:stop:num"),
-        ({"rho": "0.3:0.7:1"}, "num at least 2"),
+        ({"rho": "0.3:0.7:1"}, "num from 2 to 100000"),
         ({"rho": "0.3:0.7:x"}, "start:stop:num"),
         ({"rho": "0.3:0.7:3:lin"}, "start:stop:num"),
         ({"rho": "0:0.7:3:log"}, "positive with :log"),

@@ -279,3 +279,12 @@ def test_a_refusal_names_the_file(tmp_path: Path) -> None:
     wrong.write_text("[parameters]\nalpah = 8\n")
     with pytest.raises(InputError, match=r"in the config '.*wrong\.toml', the key parameters\.alpah"):
         Config.load(wrong)
+
+
+def test_a_range_too_long_to_hold_is_refused() -> None:
+    table = {
+        "parameters": {"alpha": 8, "rho": 0.5, "gamma": 1.5, "sigma": 0.3},
+        "grid": {"kappa": {"start": 0.1, "stop": 2.0, "num": 10**13}},
+    }
+    with pytest.raises(InputError, match=r"grid\.kappa\.num = 10000000000000 .* \[1, 100000000\]"):
+        Config.from_dict(table)
