@@ -44,6 +44,8 @@ WORTH_WORKERS = 5.0
 """Seconds of work below which workers, which take seconds to start, are not started."""
 DEATHS = 3
 """How many times in a row workers may die without finishing a box before the run gives up."""
+HEADER = 800
+"""Bytes that a variable takes in a part beside its values."""
 COPIES = 5
 """Peak memory of a worker over the size of the results of its box, measured on the theory."""
 
@@ -267,6 +269,7 @@ class _Run:
         self.say, self.progress = say, progress
         self.left = int(missing.sum())
         self.pace = Pace()
+        self.point_size = self.variables = 0
 
     def evaluate(self, workers: Workers) -> None:
         """Compute all that is missing."""
@@ -279,6 +282,9 @@ class _Run:
                 break
         if not self.left:
             return
+        # Where boxes are small, the headers of their parts outweigh the numbers in them.
+        headers = self.left // self.pace.points * self.variables * HEADER
+        _check_disk(self.work.path, 2 * self.left * self.point_size + headers, self.left)
         seconds = self.left / self.pace.rate
         parallel = workers.remote or (seconds > WORTH_WORKERS and workers.count > 1)
         count = workers.count if parallel else 1
@@ -313,7 +319,8 @@ class _Run:
             for name, variable in first.dataset.variables.items()
             if name not in self.grid.axes and set(variable.dims) >= set(self.grid.axes)
         ]
-        stays = self.left * sum(swept) // first.box.size
+        self.point_size, self.variables = sum(swept) // first.box.size, len(first.dataset.variables)
+        stays = self.left * self.point_size
         at_once = min(self.left, LIMIT) / self.left
         self.say(
             f"{self.left} points: {_size(stays)} on disk, twice that while they are put together, "
