@@ -19,12 +19,15 @@ alpha first is what keeps every intermediate value finite. The weights enter thr
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 from scipy.special import logsumexp
+from threadpoolctl import ThreadpoolController
 
 from replica.exceptions import InputError
 from replica.softmax.problem import Loss, Problem, loss_kind
@@ -56,6 +59,18 @@ def exponential(log_value: float, name: str) -> float:
     if not representable(log_value):
         raise OverflowError(f"{name} is not representable; its logarithm is {log_value:.17g}")
     return float(np.exp(log_value))
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep BLAS to one thread: for a block that fits a cache, waking others costs more than they save."""
+    with _threads().limit(limits=1, user_api="blas"):
+        yield
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,6 +294,7 @@ class Evaluation:
         return {name: scaled.log_norm for name, scaled in self.gradients.items()} | {"B": self.log_norm_B}
 
 
+@one_thread()
 def evaluate(
     problem: Problem,
     X: Any,
@@ -446,6 +462,7 @@ class Hessian(LinearOperator):
         for block in forward(self.problem, self.X, self.block_rows):
             yield block, logit_gradient(self.kind, block.F, block.C, block.B)
 
+    @one_thread()
     def product(self, V: Any) -> Scaled:
         """The Hessian times a direction V (d1, d2), on a scale of its own."""
         V = self.problem.weights(V, "V")
