@@ -62,10 +62,13 @@ def dense(problem: Any, X: np.ndarray) -> Callable[[], Any]:
 def stored(folder: Path, n: int, d: int) -> None:
     """Labels of n^2 entries in a file, and the rest of a problem beside it."""
     generator = np.random.default_rng(0)
-    B = np.lib.format.open_memmap(folder / "B.npy", mode="w+", dtype=np.float64, shape=(n, n))
-    for start in range(0, n, 500):
-        rows = generator.random((500, n))
-        B[start : start + 500] = rows / rows.sum(axis=1, keepdims=True)
+    with (folder / "B.npy").open("wb") as file:
+        # Written, not mapped: mapped pages would count as memory of this process.
+        header = {"descr": "<f8", "fortran_order": False, "shape": (n, n)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for _ in range(0, n, 500):
+            rows = generator.random((500, n))
+            file.write((rows / rows.sum(axis=1, keepdims=True)).tobytes())
     for name, shape in (("A1", (n, d)), ("A2", (n, d)), ("X", (d, d))):
         np.save(folder / f"{name}.npy", generator.standard_normal(shape) / np.sqrt(d))
 
