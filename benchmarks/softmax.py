@@ -75,11 +75,22 @@ def stored(folder: Path, n: int, d: int) -> None:
 
 MEASURE_STORED = """
 import resource, sys
-from replica.softmax import evaluate, load
+from replica.softmax import evaluate, hessian_product, load
 problem, X = load(sys.argv[1])
-evaluate(problem, X, wrt=("X", "A1", "A2"), block_rows=256)
+for kind in ("normalized", "rescaled"):
+    evaluate(problem, X, kind, wrt=("X", "A1", "A2"), block_rows=256)
+hessian_product(problem, X, X, block_rows=256)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
+
+
+def peak_memory(n: int = STORED_N, d: int = D) -> float:
+    """Bytes at the peak of both losses, their gradients and a Hessian product, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        stored(Path(folder), n, d)
+        command = [sys.executable, "-c", MEASURE_STORED, folder]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return int(done.stdout) * 1024
 
 
 def rows() -> Iterator[tuple[str, float, str]]:
@@ -87,12 +98,11 @@ def rows() -> Iterator[tuple[str, float, str]]:
     from replica.softmax import Loss, evaluate
 
     # First, because the peak of a child counts from the memory of its parent.
-    with tempfile.TemporaryDirectory() as folder:
-        stored(Path(folder), STORED_N, D)
-        command = [sys.executable, "-c", MEASURE_STORED, folder]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        what = f"peak memory at n = {STORED_N}, d = {D} in blocks of 256 rows, MB"
-        yield what, int(done.stdout) / 1e3, "under 2000"
+    yield (
+        f"peak memory at n = {STORED_N}, d = {D} in blocks of 256 rows, MB",
+        peak_memory() / 1e6,
+        "under 2000",
+    )
 
     made = instance(N, D)
     problem, X = made.problem, made.X
