@@ -8,8 +8,6 @@ Everything is written as a sum of positive terms, so that no digits are lost at 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import sympy as sp
 
 from replica.engine.action import Average
@@ -99,8 +97,3 @@ def memorization_terms() -> dict[str, sp.Expr]:
     fluctuation = v * (over_tasks(Protocol.TM, spread) + rho * eta_test * over_tasks(Protocol.IDG, spread))
     fixed = weighted_gain_square + rho * eta_test * gain_spread
     return {"variance": fixed + fluctuation, "correlation": -2 * signal_loss() * weighted_gain_shift}
-
-
-def table(expression: Callable[[Protocol], sp.Expr]) -> dict[Protocol, sp.Expr]:
-    """One expression a protocol."""
-    return {protocol: expression(protocol) for protocol in Protocol}

@@ -11,14 +11,13 @@ import numpy as np
 
 from replica.engine.status import Status
 from replica.parameters import PROTOCOLS, RANGES, Parameters
+from replica.theory.errors import PARTS
 
 if TYPE_CHECKING:
     import xarray as xr
 
-PARTS = ("algorithmic", "memorization", "structural")
 TERMS = ("variance", "correlation")
 MOMENTS = ("covariance", "variance")
-ORDER_PARAMETERS = ("q", "m", "chi", "q_hat", "m_hat", "chi_hat")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
