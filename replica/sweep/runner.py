@@ -135,17 +135,17 @@ def run(
     _check(path, grid, jobs, dask)
     with cluster(dask), locked(parts_folder(path)) as folder:
         try:
-            work = Work(path, grid, task.identity, say, overwrite)
-            missing = work.status == MISSING
-            if retry_failed:
-                missing |= failed(work.status)
-            if missing.any() or work.parts:
-                work.begin(say)
-                with _explained(work, say):
-                    _Run(task, work, missing, say, progress).evaluate(Workers(jobs, dask is not None))
-                    work.finish(time.monotonic() - started)
-            else:
-                say(f"{path.name} holds all {grid.size} points already; nothing is left to do")
+            with closing(Work(path, grid, task.identity, say, overwrite)) as work:
+                missing = work.status == MISSING
+                if retry_failed:
+                    missing |= failed(work.status)
+                if missing.any() or work.parts:
+                    work.begin(say)
+                    with _explained(work, say):
+                        _Run(task, work, missing, say, progress).evaluate(Workers(jobs, dask is not None))
+                        work.finish(time.monotonic() - started)
+                else:
+                    say(f"{path.name} holds all {grid.size} points already; nothing is left to do")
         finally:
             # Nothing is left after a refusal; after an interruption there are parts to go on from.
             if not any(folder.glob("*.npz")):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -189,27 +190,62 @@ def assemble(path: Path, grid: Grid, pieces: Sequence[Piece], facts: Mapping[str
     grid: the grid that the pieces cover completely; a later piece replaces an earlier one.
     facts: written as attributes, each a JSON string.
     """
-    template = _template(grid, pieces)
-    axes = {name: (name, values, template[name].attrs) for name, values in grid.axes.items()}
-    frame = template.drop_dims(list(axes)).assign_coords(axes)
-    frame.attrs = {name: json.dumps(value, allow_nan=False) for name, value in facts.items()}
-    frame.to_netcdf(path, engine=ENGINE)
-    swept = [template[name] for name in template.variables if name not in frame.variables]
-    with h5netcdf.File(path, "r+") as file:
-        for variable in swept:
-            _declare(file, variable, grid)
-    # h5netcdf looks at a variable's type and dimensions anew for each box; HDF5 itself need not.
-    with h5py.File(path, "r+") as file:
+    output = Output(path, grid, pieces)
+    try:
         for piece in pieces:
-            held, box = piece.variables(), grid.box(piece.start, piece.stop)
-            inside = dict(zip(grid.axes, box.index, strict=True))
-            for variable in swept:
-                place = tuple(inside.get(str(dim), slice(None)) for dim in variable.dims)
-                file[variable.name][place] = (
-                    held[variable.name].transpose(*variable.dims).values
-                    if variable.name in held
-                    else FILL.get(variable.dtype.kind, 0)
-                )
+            output.write(piece)
+        output.describe(facts)
+    finally:
+        output.close()
+
+
+class Output:
+    """A NetCDF-4 file over a grid that is filled box by box.
+
+    Parameters
+    ----------
+    path: the file to make.
+    grid: the points.
+    pieces: between them they have every variable that the file will hold.
+    """
+
+    def __init__(self, path: Path, grid: Grid, pieces: Iterable[Piece]) -> None:
+        template = _template(grid, pieces)
+        axes = {name: (name, values, template[name].attrs) for name, values in grid.axes.items()}
+        frame = template.drop_dims(list(axes)).assign_coords(axes)
+        frame.to_netcdf(path, engine=ENGINE)
+        self._grid = grid
+        self._swept = [template[name] for name in template.variables if name not in frame.variables]
+        with h5netcdf.File(path, "r+") as file:
+            for variable in self._swept:
+                _declare(file, variable, grid)
+        # h5netcdf looks at a variable's type and dimensions anew for each box; HDF5 itself need not.
+        self._file = h5py.File(path, "r+")
+
+    def write(self, piece: Piece) -> None:
+        """Fill the box of a piece; what the piece lacks is filled too."""
+        held, box = piece.variables(), self._grid.box(piece.start, piece.stop)
+        inside = dict(zip(self._grid.axes, box.index, strict=True))
+        for variable in self._swept:
+            place = tuple(inside.get(str(dim), slice(None)) for dim in variable.dims)
+            self._file[variable.name][place] = (
+                held[variable.name].transpose(*variable.dims).values
+                if variable.name in held
+                else FILL.get(variable.dtype.kind, 0)
+            )
+
+    def sync(self) -> None:
+        """Wait until what is written is on the disk."""
+        os.fsync(self._file.id.get_vfd_handle())
+
+    def describe(self, facts: Mapping[str, Any]) -> None:
+        """Write facts as attributes, each a JSON string."""
+        for name, value in facts.items():
+            self._file.attrs[name] = json.dumps(value, allow_nan=False)
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._file.close()
 
 
 FILL = {"f": np.nan, "U": "", "O": ""}

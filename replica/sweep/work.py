@@ -12,11 +12,12 @@ import numpy as np
 
 from replica.exceptions import InputError
 from replica.sweep import store
+from replica.sweep.draft import Draft
 from replica.sweep.files import replacing
 from replica.sweep.grid import Grid
 from replica.sweep.parts import MISSING, Finished, Part, Shelf, next_run, parts_of
 
-MANIFEST = "manifest.json"
+MANIFEST, DRAFT = "manifest.json", "draft.nc"
 SLAB = 2**17
 """Points of a stored result that are read at a time."""
 HELD_SECONDS, HELD_POINTS = 2.0, 2**20
@@ -53,6 +54,7 @@ class Work:
     status: what is known of each point, in flat order; int8, `MISSING` where nothing is.
     parts, held: the finished boxes that the output does not hold yet, on disk and, for at most the work of
         two seconds, in memory only.
+    draft: an output that takes the held boxes as they come, while no box is anywhere else.
     spent: seconds spent on the points that the output holds.
     """
 
@@ -89,10 +91,13 @@ class Work:
                 old.unlink()
         self.parts: list[Part] = []
         self.held: list[Finished] = []
+        self.draft: Draft | None = None
         found = parts_of(sweep, self.folder)
         self.shelf = Shelf(self.folder, sweep, next_run(found))
         for part in found:
             self._read_part(part, say)
+        if not (self.has_base or found):
+            self.draft = Draft(self.folder / DRAFT, grid)
 
     def _manifest(self) -> dict[str, Any] | None:
         try:
@@ -135,9 +140,18 @@ class Work:
         seconds, points = sum(part.seconds for part in self.held), sum(part.box.size for part in self.held)
         if seconds > HELD_SECONDS or points > HELD_POINTS:
             self.keep()
+        elif self.draft is not None:
+            self.draft.add(part)
+
+    def close(self) -> None:
+        """Give up the draft, unless it has become the output."""
+        if self.draft is not None:
+            self.draft.drop()
+            self.draft = None
 
     def keep(self) -> None:
         """Put on disk what is held in memory."""
+        self.close()
         while self.held:
             self.parts.append(self.shelf.put(self.held[0]))
             del self.held[0]
@@ -175,5 +189,8 @@ class Work:
             },
         }
         with replacing(self.path, self.folder) as temporary:
-            store.assemble(temporary, self.grid, [*base, *results], facts)
+            if self.draft is not None and self.draft.whole:
+                self.draft.become(temporary, facts)
+            else:
+                store.assemble(temporary, self.grid, [*base, *results], facts)
         shutil.rmtree(self.folder, ignore_errors=True)

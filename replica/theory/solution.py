@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from replica.engine.status import Status
 from replica.parameters import PROTOCOLS, RANGES, Parameters
+from replica.theory.equations import ORDER_PARAMETERS
 from replica.theory.errors import PARTS
 
 if TYPE_CHECKING:
@@ -18,6 +18,35 @@ if TYPE_CHECKING:
 
 TERMS = ("variance", "correlation")
 MOMENTS = ("covariance", "variance")
+SCALARS = ("residual", "effective_ridge", "training_error", "noise_level")
+
+
+class Named(Mapping[str, Any]):
+    """The rows of an array by name; where the rows have rows of their own, a mapping of mappings.
+
+    Parameters
+    ----------
+    array: (n, *grid) for one sequence of n names, (n, k, *grid) for two of n and k names.
+    names: of the rows along each leading axis.
+    """
+
+    def __init__(self, array: np.ndarray, *names: Sequence[str]) -> None:
+        self.array, self._names, self._inner = array, tuple(names[0]), names[1:]
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        row = self.array[self._names.index(name)]
+        return Named(row, *self._inner) if self._inner else row
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,11 +80,11 @@ class Solution:
     effective_ridge: Any
     training_error: Any
     noise_level: Any
-    order_parameters: Mapping[str, Any]
-    errors: Mapping[str, Any]
-    decomposition: Mapping[str, Mapping[str, Any]]
-    memorization: Mapping[str, Any]
-    prediction: Mapping[str, Mapping[str, Any]]
+    order_parameters: Named
+    errors: Named
+    decomposition: Named
+    memorization: Named
+    prediction: Named
 
     @property
     def signal_gain(self) -> Any:
@@ -105,32 +134,26 @@ class Solution:
         -------
         A dataset with the dimensions `parameters.dims`, preceded by `protocol`, `part`, `term` and `moment`
         where they apply. An axis along which one parameter varies bears its name and values; other
-        parameters are plain coordinates.
+        parameters are plain coordinates. Numbers are shared with the solution, not copied.
         """
         import xarray as xr
 
         dims = self.parameters.dims
-
-        def stacked(tree: Any) -> np.ndarray:
-            if isinstance(tree, Mapping):
-                return np.stack([stacked(branch) for branch in tree.values()])
-            return np.asarray(tree)
-
         data: dict[str, Any] = {
-            "errors": (("protocol", *dims), stacked(self.errors), "mean squared error, label noise included"),
+            "errors": (("protocol", *dims), self.errors.array, "mean squared error, label noise included"),
             "decomposition": (
                 ("protocol", "part", *dims),
-                stacked(self.decomposition),
+                self.decomposition.array,
                 "parts of the error, which sum to it",
             ),
             "memorization": (
                 ("term", *dims),
-                stacked(self.memorization),
+                self.memorization.array,
                 "terms of the memorization part of TM, which sum to it",
             ),
             "prediction": (
                 ("protocol", "moment", *dims),
-                stacked(self.prediction),
+                self.prediction.array,
                 "E y yhat with the noisy label, and E yhat^2",
             ),
             "training_error": (dims, self.training_error, "training error per prompt"),
@@ -178,24 +201,30 @@ def coordinates_of(parameters: Parameters) -> dict[str, Any]:
     return coordinates
 
 
-def solution_of(parameters: Parameters, status: np.ndarray, rows: Mapping[str, np.ndarray]) -> Solution:
-    """Assemble a solution from rows named as in `replica.theory.equations.results`; arrays are not copied."""
-    tree: dict[str, Any] = {}
-    for name, row in rows.items():
-        branch = tree
-        *path, leaf = name.split(".")
-        for step in path:
-            branch = branch.setdefault(step, {})
-        branch[leaf] = row[()]
-    moments = {moment: tree.pop(moment) for moment in MOMENTS}
-    prediction = {p: {moment: moments[moment][p] for moment in MOMENTS} for p in map(str, PROTOCOLS)}
+def solution_of(
+    parameters: Parameters, status: np.ndarray, names: Sequence[str], values: np.ndarray
+) -> Solution:
+    """Assemble a solution from the rows of `values`, named as in `replica.theory.equations.results`.
+
+    Rows whose names begin alike stand together; nothing is copied.
+    """
+    groups = [name.split(".")[0] for name in names]
+
+    def rows(*group: str) -> np.ndarray:
+        first = groups.index(group[0])
+        return values[first : first + sum(map(groups.count, group))]
+
+    grid, protocols = parameters.shape, tuple(map(str, PROTOCOLS))
+    moments = rows(*MOMENTS).reshape(len(MOMENTS), len(protocols), *grid)
     return Solution(
-        parameters, status[()], prediction=_frozen(prediction), **{k: _frozen(b) for k, b in tree.items()}
+        parameters,
+        status[()],
+        order_parameters=Named(rows("order_parameters"), tuple(ORDER_PARAMETERS)),
+        errors=Named(rows("errors"), protocols),
+        decomposition=Named(
+            rows("decomposition").reshape(len(protocols), len(PARTS), *grid), protocols, PARTS
+        ),
+        memorization=Named(rows("memorization"), TERMS),
+        prediction=Named(moments.swapaxes(0, 1), protocols, MOMENTS),
+        **{name: values[names.index(name)][()] for name in SCALARS},
     )
-
-
-def _frozen(tree: Any) -> Any:
-    """Nested dictionaries as read-only mappings."""
-    if isinstance(tree, dict):
-        return MappingProxyType({key: _frozen(value) for key, value in tree.items()})
-    return tree

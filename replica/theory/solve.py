@@ -56,7 +56,7 @@ def solve(parameters: Parameters) -> Solution:
             rows = dict(zip(names, values[:, *index], strict=True))
             _solve_block(point, rows, status[index])
     values, status = values.reshape(-1, *parameters.shape), status.reshape(parameters.shape)
-    return solution_of(parameters, status, dict(zip(names, values, strict=True)))
+    return solution_of(parameters, status, names, values)
 
 
 class _Point(NamedTuple):

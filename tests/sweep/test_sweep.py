@@ -1,5 +1,6 @@
 """Grids, runs over them and the files they leave."""
 
+import errno
 import json
 import math
 import random
@@ -8,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from click.testing import CliRunner
 from replica import Parameters, Status, __version__, solve
 from replica.cli.main import main
 from replica.exceptions import InputError
-from replica.sweep import Config, Theory, read, run
+from replica.sweep import Config, Theory, read, run, store, work
 from replica.sweep.grid import Grid
 from replica.sweep.runner import LIMIT, Pace
 
@@ -103,8 +105,12 @@ def test_a_pace_grows_stepwise_and_follows_the_clock() -> None:
     assert pace.points == LIMIT
 
 
+@pytest.mark.parametrize("held", [0, work.HELD_POINTS], ids=["long", "short"])
 @pytest.mark.parametrize("lengths", [(), (1,), (1, 1), (300,), (20, 30), (7, 1, 5), (3, 4, 5, 6)])
-def test_a_store_is_the_evaluation_of_the_whole_grid(lengths: tuple[int, ...], tmp_path: Path) -> None:
+def test_a_store_is_the_evaluation_of_the_whole_grid(
+    lengths: tuple[int, ...], held: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work, "HELD_POINTS", held)
     task = product(*lengths)
     outcome = run(task, tmp_path / "out.nc")
     assert outcome.states == {"ok": math.prod(lengths)}
@@ -114,6 +120,27 @@ def test_a_store_is_the_evaluation_of_the_whole_grid(lengths: tuple[int, ...], t
         assert set(stored.coords) == {*task.axes, "half", "scale"}
         assert stored["value"].attrs == {"long_name": "product"}
     assert [path.name for path in tmp_path.iterdir()] == ["out.nc"]
+
+
+def test_a_short_sweep_is_stored_while_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "assemble", None)
+    task = product(20, 30)
+    run(task, tmp_path / "out.nc")
+    with read(tmp_path / "out.nc") as stored:
+        xr.testing.assert_equal(stored, task.evaluate(task.axes))
+
+
+def test_a_short_sweep_that_cannot_be_stored_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    task = product(20, 30)
+    with monkeypatch.context() as patch:
+        patch.setattr(store.Output, "sync", Mock(side_effect=OSError(errno.ENOSPC, "no room")))
+        with pytest.raises(OSError, match=r"the disk is full; 600 of 600 points are kept in out\.nc\.parts"):
+            run(task, tmp_path / "out.nc")
+    assert {path.suffix for path in (tmp_path / "out.nc.parts").iterdir()} == {"", ".json", ".npz"}
+    run(task, tmp_path / "out.nc")
+    assert sum(task.calls) == 600
+    with read(tmp_path / "out.nc") as stored:
+        xr.testing.assert_equal(stored, task.evaluate(task.axes))
 
 
 def test_every_engine_reads_a_store(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Solving grids: identities of the answer, statuses, regimes and broadcasting."""
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -132,6 +133,25 @@ def test_broadcasting(shapes: dict[str, tuple[int, ...]]) -> None:
     ):
         assert np.shape(array) == expected
     assert solution.to_dataset()["errors"].shape == (3, *expected)
+
+
+def test_a_dataset_shares_the_numbers_under_their_names() -> None:
+    solution = pickle.loads(pickle.dumps(solve(Parameters.grid(**POINT | {"kappa": [0.5, 1.5]}))))
+    dataset = solution.to_dataset()
+    named = {
+        ("protocol", "part"): ("decomposition", solution.decomposition),
+        ("protocol", "moment"): ("prediction", solution.prediction),
+    }
+    for (outer, inner), (name, tree) in named.items():
+        assert list(tree) == list(dataset[outer].values)
+        for one, branch in tree.items():
+            assert list(branch) == list(dataset[inner].values)
+            for other, array in branch.items():
+                inside = dataset[name].sel({outer: one, inner: other}).values
+                assert np.array_equal(inside, array)
+                assert np.shares_memory(inside, array)
+    with pytest.raises(KeyError, match="XDG"):
+        solution.errors["XDG"]
 
 
 def test_every_status_of_the_model_in_one_call() -> None:
