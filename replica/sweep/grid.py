@@ -34,6 +34,22 @@ class Box:
         return tuple(part.stop - part.start for part in self.index)
 
 
+class Boxed:
+    """Results over a box of a grid."""
+
+    box: Box
+
+    @property
+    def start(self) -> int:
+        """The first of its points, in the flat order of the grid."""
+        return self.box.start
+
+    @property
+    def stop(self) -> int:
+        """The point after its last."""
+        return self.box.stop
+
+
 @dataclass(frozen=True)
 class Grid:
     """The outer product of named axes; no axis at all is a single point.

@@ -22,7 +22,7 @@ import xarray as xr
 from replica.engine import Status
 from replica.exceptions import InputError
 from replica.sweep.files import replacing
-from replica.sweep.grid import Box
+from replica.sweep.grid import Box, Boxed
 
 RAISED, MISSING = -1, -2
 STATUSES = {status.value: status.label for status in Status} | {RAISED: "raised", MISSING: "missing"}
@@ -65,20 +65,12 @@ def joined(pieces: Sequence[xr.Dataset], axis: str) -> xr.Dataset:
 
 
 @dataclass(frozen=True)
-class Finished:
+class Finished(Boxed):
     """A finished box in memory, and the seconds it took."""
 
     box: Box
     dataset: xr.Dataset
     seconds: float
-
-    @property
-    def start(self) -> int:
-        return self.box.start
-
-    @property
-    def stop(self) -> int:
-        return self.box.stop
 
     @property
     def names(self) -> set[str]:

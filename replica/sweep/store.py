@@ -21,7 +21,7 @@ import xarray as xr
 from replica import __version__
 from replica.exceptions import InputError
 from replica.sweep.files import replacing
-from replica.sweep.grid import Box, Grid
+from replica.sweep.grid import Box, Boxed, Grid
 from replica.sweep.parts import STATUSES
 
 ENGINE: Literal["h5netcdf"] = "h5netcdf"
@@ -153,19 +153,11 @@ class Piece(Protocol):
 
 
 @dataclass(frozen=True)
-class Slab:
+class Slab(Boxed):
     """A box of a stored result."""
 
     path: Path
     box: Box
-
-    @property
-    def start(self) -> int:
-        return self.box.start
-
-    @property
-    def stop(self) -> int:
-        return self.box.stop
 
     @property
     def names(self) -> set[str]:

@@ -13,7 +13,7 @@ import xarray as xr
 from replica.exceptions import InputError
 from replica.sweep import store
 from replica.sweep.files import locked, replacing
-from replica.sweep.grid import Box, Grid
+from replica.sweep.grid import Box, Boxed, Grid
 from replica.sweep.parts import MISSING, failed
 from replica.sweep.runner import Outcome
 from replica.sweep.table import grid_of
@@ -113,7 +113,7 @@ def _union(one: Grid, other: Grid) -> Grid:
 
 
 @dataclass(frozen=True)
-class _Merged:
+class _Merged(Boxed):
     """A box of the union of two results."""
 
     one: xr.Dataset
@@ -121,14 +121,6 @@ class _Merged:
     grid: Grid
     box: Box
     prefer: Prefer | None
-
-    @property
-    def start(self) -> int:
-        return self.box.start
-
-    @property
-    def stop(self) -> int:
-        return self.box.stop
 
     @property
     def names(self) -> set[str]:

@@ -9,6 +9,7 @@ fill the disk at the last point; `backwards`, whether the clock runs backwards.
 import itertools
 import json
 import os
+import signal
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -53,6 +54,8 @@ class FaultyTheory(Theory):
 
 
 if __name__ == "__main__":
+    # A shell starts what runs in the background deaf to interrupts, and the tests with it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     replica.sweep.Theory = FaultyTheory  # type: ignore[misc]
     # Small sweeps stand for large ones: short boxes, and workers for little work.
     runner.SECONDS, runner.WORTH_WORKERS, work.HELD_SECONDS = 0.1, 0.3, 0.2
