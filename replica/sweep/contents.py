@@ -57,12 +57,12 @@ def describe(path: str | Path) -> dict[str, Any]:
 def _of_result(path: Path) -> dict[str, Any]:
     with store.read(path) as dataset:
         facts, grid = store.origin(dataset), grid_of(dataset)
-    pieces = [store.Slab(path, box) for box in grid.boxes(SLAB)]
-    return (
-        {"path": str(path), "finished": True, "grid": grid.told()}
-        | _contents(pieces, grid.size)
-        | {name: facts[name] for name in PROVENANCE if name in facts}
-    )
+        pieces = [store.Slab(dataset, box) for box in grid.boxes(SLAB)]
+        return (
+            {"path": str(path), "finished": True, "grid": grid.told()}
+            | _contents(pieces, grid.size)
+            | {name: facts[name] for name in PROVENANCE if name in facts}
+        )
 
 
 def _contents(pieces: Sequence[store.Piece], points: int) -> dict[str, Any]:

@@ -156,18 +156,16 @@ class Piece(Protocol):
 class Slab(Boxed):
     """A box of a stored result."""
 
-    path: Path
+    dataset: xr.Dataset
     box: Box
 
     @property
     def names(self) -> set[str]:
-        with read(self.path) as dataset:
-            return {str(name) for name in dataset.variables}
+        return {str(name) for name in self.dataset.variables}
 
     def load(self) -> xr.Dataset:
-        with read(self.path) as dataset:
-            axes = dataset["status"].dims
-            return dataset.isel(dict(zip(axes, self.box.index, strict=True))).load().drop_encoding()
+        axes = self.dataset["status"].dims
+        return self.dataset.isel(dict(zip(axes, self.box.index, strict=True))).load().drop_encoding()
 
     def variables(self) -> Mapping[Any, xr.Variable]:
         return self.load().variables

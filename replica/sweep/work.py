@@ -181,7 +181,6 @@ class Work:
     def finish(self, seconds: float) -> None:
         """Put the base and the parts together into the output, after a run of so many seconds."""
         results: list[Part | Finished] = [*self.parts, *self.held]
-        base = [store.Slab(self.path, box) for box in self.grid.boxes(SLAB)] if self.has_base else []
         facts = store.facts(self.identity, self.history) | {
             "seconds": {
                 "points": round(self.spent + sum(part.seconds for part in results), 3),
@@ -191,6 +190,10 @@ class Work:
         with replacing(self.path, self.folder) as temporary:
             if self.draft is not None and self.draft.whole:
                 self.draft.become(temporary, facts)
+            elif self.has_base:
+                with store.read(self.path) as base:
+                    slabs = [store.Slab(base, box) for box in self.grid.boxes(SLAB)]
+                    store.assemble(temporary, self.grid, [*slabs, *results], facts)
             else:
-                store.assemble(temporary, self.grid, [*base, *results], facts)
+                store.assemble(temporary, self.grid, results, facts)
         shutil.rmtree(self.folder, ignore_errors=True)
