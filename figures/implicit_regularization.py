@@ -76,8 +76,11 @@ def draw(drawn: Mapping[str, xr.Dataset]) -> Figure:
     """Spectra left, errors right; tasks given above, estimated below."""
     figure = drawing(figsize=(9.6, 6.0))
     panels = figure.subplots(2, 2, sharex="col", sharey="col")
+    spectrum = drawn["spectrum"]
+    height = 1.15 * max(float(spectrum["density"].max()), float(spectrum["height"].max()))
+    panels[0, 0].set_ylim(0, 1.1 * height)
     for (left, right), contexts in zip(panels, CONTEXTS, strict=True):
-        _spectrum(left, drawn["spectrum"].sel(contexts=contexts))
+        _spectrum(left, spectrum.sel(contexts=contexts), height)
         _errors(right, drawn["descent"].sel(contexts=contexts).isel(dim=-1))
         left.set_title(_TITLES[contexts])
         right.set_title(_TITLES[contexts])
@@ -90,17 +93,16 @@ def draw(drawn: Mapping[str, xr.Dataset]) -> Figure:
     return figure
 
 
-def _spectrum(panel: Axes, here: xr.Dataset) -> None:
+def _spectrum(panel: Axes, here: xr.Dataset, height: float) -> None:
+    """Density and histogram, with the atom as an arrow of some height."""
     panel.stairs(
         here["height"], here["edge"], fill=True, color="0.8", label=f"experiments, $D = {int(here['dim'])}$"
     )
     panel.plot(here["place"], here["density"], color=COLORS["TM"], label="theory")
     atom, weight = float(here["atom"]), float(here["atom_weight"])
     if weight > 0:
-        height = 1.15 * max(float(here["density"].max()), float(here["height"].max()))
         arrow: dict[str, Any] = {"arrowstyle": "-|>", "color": COLORS["TM"], "linewidth": 1.5}
         panel.annotate("", (atom, height), (atom, 0), arrowprops=arrow, annotation_clip=False)
-        panel.set_ylim(0, 1.1 * height)
         told = f"weight {weight:g}" + (rf" at $\eta = {atom:.3g}$" if atom else " at 0: flat directions")
         panel.annotate(told, (atom, height), (6, -3), textcoords="offset points", fontsize=8, va="top")
 

@@ -78,6 +78,19 @@ def test_every_caption_is_a_paragraph_with_the_fixed_parameters(name: str) -> No
             assert f"sigma = {float(store['sigma']):g}" in caption
 
 
+@pytest.mark.parametrize("contexts", ["given", "estimated"])
+def test_the_weights_of_both_atoms_are_written_beside_them(contexts: str) -> None:
+    """Whichever of the two histograms is the higher one: they share an axis."""
+    figure = load("implicit-regularization")
+    data = figure.data(*smallest("implicit-regularization"))
+    spectrum = data["spectrum"].copy(deep=True)
+    spectrum["height"].loc[{"contexts": contexts}] *= 3
+    drawn = figure.draw(data | {"spectrum": spectrum})
+    notes = [(axes, note) for axes in drawn.axes for note in axes.texts if note.get_text()]
+    assert [note.get_text().split()[0] for _, note in notes] == ["weight", "weight"]
+    assert all(axes.viewLim.contains(*note.xy) for axes, note in notes)
+
+
 def test_points_without_an_answer_are_left_out_and_counted() -> None:
     figure = load("phase-diagram")
     grid = Parameters.grid(**POINT | {"alpha": np.inf}, kappa=[0.3, 0.6, 1.2], rho=[0.5, 0.9])
