@@ -1,6 +1,7 @@
 """The shape of the project: who may import whom, that everything imports, that start-up stays light."""
 
 import ast
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -70,6 +71,15 @@ def test_an_upward_import_is_seen(tmp_path: Path) -> None:
     guilty = tmp_path / "guilty.py"
     guilty.write_text("def f():\n    from replica.theory import solve\n    return solve\n")
     assert upward("replica.simulation.guilty", guilty) == {"replica.theory.solve"}
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_pages_list_each_room_once_and_in_order(page: str) -> None:
+    """`ALLOWED` is in the order of the rooms, lowest first; its modules that are no rooms have no row."""
+    listed = re.findall(r"^\| `((?:replica/|figures|cli|configs)[^`]*)` \|", (ROOT / page).read_text(), re.M)
+    names = ["replica." + name.removeprefix("replica/").strip("/").removesuffix(".py") for name in listed]
+    rooms = [name for name in ALLOWED if name not in ("replica", "replica.exceptions", "replica.__main__")]
+    assert names == rooms
 
 
 @pytest.mark.parametrize("module", [name for name in modules() if name != "replica.__main__"])
