@@ -46,6 +46,13 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            # Before click sees it, which would print an empty line.
+            raise click.Abort from None
+
     def main(self, args: Sequence[str] | None = None, *rest: Any, **options: Any) -> NoReturn:
         options |= {"standalone_mode": False, "prog_name": "replica"}
         try:
@@ -54,8 +61,9 @@ class Commands(click.Group):
             # One sentence, without the usage lines that click puts before it.
             click.echo(f"Error: {error.format_message()}", err=True)
             sys.exit(error.exit_code)
-        except (click.Abort, KeyboardInterrupt):
-            click.echo("Interrupted.", err=True)
+        except click.Abort:
+            # On a terminal, over the ^C that it shows.
+            click.echo("\rInterrupted." if sys.stderr.isatty() else "Interrupted.", err=True)
             sys.exit(INTERRUPTED)
         except (InputError, NumericalError) as error:
             click.echo(f"Error: {error}", err=True)

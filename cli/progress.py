@@ -60,7 +60,9 @@ class Display:
             raise click.ClickException(error.strerror or str(error)) from error
 
     def say(self, message: str) -> None:
-        if not self.quiet:
+        if self.bar is not None:
+            self.bar.write(message, file=sys.stderr)
+        elif not self.quiet:
             click.echo(message, err=True)
 
     def progress(self, done: int, total: int) -> None:

@@ -118,7 +118,9 @@ def test_interrupted_sweeps_go_on(jobs: str, folder: Path, expected: xr.Dataset)
     sweep.process.send_signal(signal.SIGINT)
     messages = sweep.wait(130)
     assert time.monotonic() - started < 2
-    assert "of 240 points are kept in out.nc.parts; the same command, without" in messages
+    kept, interrupted = messages.splitlines()[-2:]
+    assert "of 240 points are kept in out.nc.parts; the same command, without" in kept
+    assert interrupted == "Interrupted."
     assert not sweep.out.exists()
     messages = Sweep(folder, "--jobs", jobs).wait(0)
     assert "of 240 points are there already" in messages
