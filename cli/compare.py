@@ -76,7 +76,7 @@ def command(
                 progress=display.progress,
                 **options,
             )
-        code = verdict(outcome, quiet)
+        code = verdict(outcome, output, quiet)
         comparison = read(output)
     table = list(rows(comparison))
     counts = summary(table)

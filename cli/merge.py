@@ -31,4 +31,4 @@ def command(first: Path, second: Path, output: Path, **options: Any) -> int:
     """Put the grids of A.nc and B.nc together, if they have the same equations and fixed parameters."""
     from replica.sweep import merge
 
-    return verdict(merge(first, second, output, **options))
+    return verdict(merge(first, second, output, **options), output)

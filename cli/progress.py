@@ -6,10 +6,13 @@ import gc
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from replica.cli.output import counted
 
 if TYPE_CHECKING:
     from replica.sweep import Outcome
@@ -39,9 +42,9 @@ def run_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Display:
-    """Shows a run on stderr, counted in `unit`; `quiet` shows nothing."""
+    """Shows a run on stderr, counted in things of the name `unit`; `quiet` shows nothing."""
 
-    def __init__(self, quiet: bool = False, unit: str = "points") -> None:
+    def __init__(self, quiet: bool = False, unit: str = "point") -> None:
         self.quiet = quiet
         self.unit = unit
         self.bar: Any = None
@@ -73,8 +76,9 @@ class Display:
         elif time.monotonic() - self.last >= MINUTE:
             self.last = time.monotonic()
             rate = done / (self.last - self.started)
+            remaining = (total - done) / rate
             self.say(
-                f"{done} of {total} {self.unit}, {rate:.3g} a second, {(total - done) / rate:.0f} s remaining"
+                f"{done} of {counted(total, self.unit)}, {rate:.3g} a second, {remaining:.0f} s remaining"
             )
 
     def _draw(self, done: int, total: int) -> None:
@@ -82,22 +86,22 @@ class Display:
             from tqdm import tqdm
 
             self.bar = tqdm(
-                total=total, unit=f" {self.unit}", unit_scale=True, dynamic_ncols=True, leave=False
+                total=total, unit=f" {self.unit}s", unit_scale=True, dynamic_ncols=True, leave=False
             )
         self.bar.update(done - self.bar.n)
 
 
-def verdict(outcome: Outcome, quiet: bool = False) -> int:
-    """Say how a run ended and return its exit code."""
+def verdict(outcome: Outcome, output: Path, quiet: bool = False) -> int:
+    """Say how a run into the output that the user named ended, and return its exit code."""
+    points = f"{counted(outcome.points, 'point')} in {output}"
     if not outcome.failed:
         if not quiet:
-            click.echo(f"{outcome.points} points in {outcome.path}", err=True)
+            click.echo(points, err=True)
         return 0
     names = ", ".join(f"{count} {name}" for name, count in outcome.failures.items())
     where = ", ".join(f"{name} = {value!r}" for name, value in (outcome.first_failure or {}).items())
     click.echo(
-        f"{outcome.failed} of {outcome.points} points in {outcome.path} failed ({names})"
-        + (f", the first at {where}" if where else ""),
+        f"{outcome.failed} of {points} failed ({names})" + (f", the first at {where}" if where else ""),
         err=True,
     )
     return FAILED if outcome.failed == outcome.points else PARTLY_FAILED

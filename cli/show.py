@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from replica.cli.output import flat, json_text, table_text
+from replica.cli.output import counted, flat, json_text, table_text
 
 
 @click.command()
@@ -38,7 +38,7 @@ def _text(told: dict[str, Any]) -> str:
     results = [[name, ends["min"], ends["max"]] for name, ends in told["results"].items()]
     origin = {key: value for key, value in told.items() if key not in CONTENTS}
     blocks = [
-        f"{told['path']}: {told['task']}, {state}\n{told['points']} points: {states}",
+        f"{told['path']}: {told['task']}, {state}\n{counted(told['points'], 'point')}: {states}",
         table_text(["axis", "values", "first", "last"], axes) if axes else "",
         _failures(told["failures"]),
         table_text(["result", "least", "greatest"], results) if results else "",

@@ -51,7 +51,7 @@ def command(
     from replica.parameters import Parameters
     from replica.simulation import simulate
 
-    with Display(unit="repeats") as display:
+    with Display(unit="repeat") as display:
         done = simulate(
             Parameters(**values),
             dim,

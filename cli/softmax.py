@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.cli.output import csv_text, flat, format_option, json_text, plain, table_text
+from replica.cli.output import counted, csv_text, flat, format_option, json_text, plain, table_text
 from replica.exceptions import InputError, NumericalError
 
 if TYPE_CHECKING:
@@ -152,7 +152,8 @@ def fit(file: Path, kind: str, output: Path | None, form: str, **options: Any) -
     else:
         _print(rows, form, "start")
         if form == "table":
-            click.echo(f"\n{result.n_minima} distinct minima of the {result.kind} loss found")
+            minima = counted(result.n_minima, "distinct minimum", "distinct minima")
+            click.echo(f"\n{minima} of the {result.kind} loss found")
     failed = sum(run.status is not FitStatus.OK for run in result.runs)
     for status in sorted({run.status for run in result.runs} - {FitStatus.OK}):
         click.echo(f"{status}: {status.advice}", err=True)

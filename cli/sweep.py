@@ -28,4 +28,4 @@ def command(config: str, output: Path, quiet: bool, **options: Any) -> int:
     task = Theory(Config.load(config))
     with Display(quiet) as display:
         outcome = run(task, output, say=display.say, progress=display.progress, **options)
-    return verdict(outcome, quiet)
+    return verdict(outcome, output, quiet)

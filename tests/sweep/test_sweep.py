@@ -438,6 +438,29 @@ def test_the_command_stores_a_config(tmp_path: Path) -> None:
     assert invoke(config, "-o", out, "--overwrite", "--quiet").output == ""
 
 
+def test_the_command_names_its_output_as_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("config.toml").write_text(CONFIG)
+    assert invoke("config.toml", "-o", "out.nc").stderr.splitlines()[-1] == "120 points in out.nc"
+    merged = CliRunner().invoke(main, ["merge", "out.nc", "out.nc", "-o", "both.nc"])
+    assert merged.stderr == "120 points in both.nc\n"
+    monkeypatch.setattr("replica.sweep.Theory", lambda _: product(1, raises=frozenset({1.0})))
+    failed = invoke("phase-diagram", "-o", "one.nc").stderr.splitlines()[-1]
+    assert failed == "1 of 1 point in one.nc failed (1 raised), the first at axis_0 = 1.0"
+
+
+def test_one_point_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("config.toml").write_text(
+        "[parameters]\nalpha = 8\nkappa = 0.3\nrho = 0.5\ngamma = 1.5\nsigma = 0.3\n"
+    )
+    assert invoke("config.toml", "-o", "out.nc").stderr.splitlines()[-1] == "1 point in out.nc"
+    shown = CliRunner().invoke(main, ["show", "out.nc"])
+    assert shown.stdout.splitlines()[1] == "1 point: 1 ok"
+
+
 def test_the_command_refuses_in_one_sentence(tmp_path: Path) -> None:
     done = invoke("phase-diagramm", "-o", tmp_path / "out.nc")
     assert done.exit_code == 2
