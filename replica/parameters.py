@@ -68,13 +68,14 @@ def as_given(value: float) -> str:
     return short if float(short) == value else repr(value)
 
 
-def validated(name: str, value: Any) -> Any:
+def validated(name: str, value: Any, told: str = "") -> Any:
     """Cast one parameter to float64 and hold it against its range.
 
     Parameters
     ----------
     name: one of `NAMES`.
     value: a real number or an array of them, any shape.
+    told: what messages call it, where that is not its name.
 
     Returns
     -------
@@ -84,7 +85,7 @@ def validated(name: str, value: Any) -> Any:
     ------
     InputError: not real numbers, empty, NaN, or outside the range; the first offending value is named.
     """
-    allowed = RANGES[name]
+    allowed, told = RANGES[name], told or name
     try:
         raw = np.asarray(value)
         if raw.dtype.kind not in "iuf":
@@ -92,14 +93,14 @@ def validated(name: str, value: Any) -> Any:
         array = raw.astype(np.float64)
     except (TypeError, ValueError):
         raise InputError(
-            f"{name} = {value!r} is not a real number or an array of them; allowed range {allowed}"
+            f"{told} = {value!r} is not a real number or an array of them; allowed range {allowed}"
         ) from None
     if array.size == 0:
-        raise InputError(f"{name} has shape {array.shape} and holds no value; allowed range {allowed}")
+        raise InputError(f"{told} has shape {array.shape} and holds no value; allowed range {allowed}")
     inside = allowed.holds(array)
     if not inside.all():
         offender = array.ravel()[int(np.argmin(inside.ravel()))].item()
-        raise InputError(f"{name} = {as_given(offender)} is outside the allowed range {allowed}")
+        raise InputError(f"{told} = {as_given(offender)} is outside the allowed range {allowed}")
     if array.ndim == 0:
         return float(array)
     array.flags.writeable = False

@@ -31,7 +31,7 @@ class Experiment:
 
     Parameters
     ----------
-    dims: input dimensions D, each at least 1.
+    dims: input dimensions D, each at least 2.
     repeats: independent experiments per point and dimension, at least 1.
     seed: at least 0; the experiments' only source of randomness.
     grid: the axes along which experiments run at other, usually fewer, values than the theory.
@@ -154,10 +154,12 @@ class Config:
                 raise InputError(
                     f"{name} is missing; give it in [parameters] or [grid], allowed range {RANGES[name]}"
                 )
-        parameters = {name: validated(name, _number(name, fixed[name])) for name in NAMES if name in fixed}
+        parameters = {
+            name: _value(f"parameters.{name}", name, fixed[name]) for name in NAMES if name in fixed
+        }
         if "ridge" not in swept:
             parameters.setdefault("ridge", 0.0)
-        grid = {name: _axis(name, given) for name, given in swept.items()}
+        grid = {name: _axis(f"grid.{name}", name, given) for name, given in swept.items()}
         experiment = _experiment(_table(table, "experiment"), swept) if "experiment" in table else None
         return cls(parameters, grid, experiment)
 
@@ -191,9 +193,10 @@ def _known(where: str, table: Mapping[str, Any], allowed: Iterable[str]) -> None
             raise InputError(f"the key {where}{key} is unknown; {hint}")
 
 
-def _table(table: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    value = table.get(key, {})
+def _table(table: Mapping[str, Any], name: str, where: str = "") -> Mapping[str, Any]:
+    value = table.get(name, {})
     if not isinstance(value, Mapping):
+        key = f"{where}{name}"
         raise InputError(f"{key} = {value!r} is not a table; write [{key}] and its keys below")
     return value
 
@@ -205,55 +208,61 @@ def _overlaid(table: Any, changes: Any) -> Any:
     return {**table, **{key: _overlaid(table.get(key), change) for key, change in changes.items()}}
 
 
-def _number(what: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise InputError(f"{what} = {value!r} is not a number")
-    return value
+def _value(key: str, name: str, given: Any) -> float:
+    """A value of a parameter."""
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise InputError(f"{key} = {given!r} is not a number; allowed range {RANGES[name]}")
+    try:
+        number = float(given)
+    except OverflowError:
+        raise InputError(
+            f"{key} = {given} is beyond double precision; allowed range {RANGES[name]}"
+        ) from None
+    return validated(name, number, key)
 
 
-def _integer(what: str, value: Any, low: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        raise InputError(f"{what} = {value!r} is not an integer of at least {low}")
-    return value
+def _integer(key: str, given: Any, low: int, high: float = np.inf) -> int:
+    allowed = f"[{low}, {high}{')' if high == np.inf else ']'}"
+    if isinstance(given, bool) or not isinstance(given, int):
+        raise InputError(f"{key} = {given!r} is not an integer; allowed range {allowed}")
+    if not low <= given <= high:
+        raise InputError(f"{key} = {given} is outside the allowed range {allowed}")
+    return given
 
 
-def _axis(name: str, given: Any) -> np.ndarray:
+def _axis(key: str, name: str, given: Any) -> np.ndarray:
     """The values of a swept parameter, from a list or a range."""
     if isinstance(given, Mapping):
-        values = _range(name, given)
+        values = _range(key, name, given)
     elif isinstance(given, list):
-        values = np.array([_number(f"{name}[{i}]", value) for i, value in enumerate(given)], np.float64)
+        values = np.array([_value(f"{key}[{i}]", name, value) for i, value in enumerate(given)])
     else:
-        raise InputError(
-            f"grid.{name} = {given!r} is neither a list of values nor a range {{start, stop, num}}"
-        )
+        raise InputError(f"{key} = {given!r} is neither a list of values nor a range {{start, stop, num}}")
     if values.size == 0:
-        raise InputError(f"grid.{name} is empty; give at least one value in {RANGES[name]}")
+        raise InputError(f"{key} is empty; give at least one value, allowed range {RANGES[name]}")
     distinct, counts = np.unique(values, return_counts=True)
     if distinct.size < values.size:
         repeated = as_given(distinct[np.argmax(counts > 1)].item())
-        raise InputError(f"grid.{name} holds {repeated} more than once; its values must differ")
-    return validated(name, values)
+        raise InputError(f"{key} holds {repeated} more than once; its values must differ")
+    return validated(name, values, key)
 
 
-def _range(name: str, given: Mapping[str, Any]) -> np.ndarray:
+def _range(key: str, name: str, given: Mapping[str, Any]) -> np.ndarray:
     """`num` values from `start` to `stop`, both exactly included; a single value is `start`."""
-    _known(f"grid.{name}.", given, ("start", "stop", "num", "spacing"))
-    for key in ("start", "stop", "num"):
-        if key not in given:
-            raise InputError(f"grid.{name} has no {key}; a range is {{start, stop, num}}")
-    start = validated(name, _number(f"grid.{name}.start", given["start"]))
-    stop = validated(name, _number(f"grid.{name}.stop", given["stop"]))
-    num = _integer(f"grid.{name}.num", given["num"], 1)
-    if num > MAX_NUM:
-        raise InputError(f"grid.{name}.num = {num} is outside the allowed range [1, {MAX_NUM}]")
+    _known(f"{key}.", given, ("start", "stop", "num", "spacing"))
+    for part in ("start", "stop", "num"):
+        if part not in given:
+            raise InputError(f"{key}.{part} is missing; a range is {{start, stop, num}}")
+    start, stop = (_value(f"{key}.{end}", name, given[end]) for end in ("start", "stop"))
+    num = _integer(f"{key}.num", given["num"], 1, MAX_NUM)
     spacing = given.get("spacing", "linear")
     if spacing not in ("linear", "log"):
-        raise InputError(f"grid.{name}.spacing = {spacing!r} is unknown; allowed are 'linear' and 'log'")
-    if np.isinf([start, stop]).any():
-        raise InputError(f"grid.{name} has an infinite end; ranges are finite, lists may hold inf")
-    if spacing == "log" and min(start, stop) <= 0:
-        raise InputError(f"grid.{name} from {start:g} to {stop:g} is a log range; its ends must be positive")
+        raise InputError(f"{key}.spacing = {spacing!r} is unknown; allowed are 'linear' and 'log'")
+    for end, value in (("start", start), ("stop", stop)):
+        if np.isinf(value):
+            raise InputError(f"{key}.{end} = inf is infinite; ranges have finite ends, lists may hold inf")
+        if spacing == "log" and value == 0:
+            raise InputError(f"{key}.{end} = 0 is an end of a log range; its ends must be positive")
     values = np.geomspace(start, stop, num) if spacing == "log" else np.linspace(start, stop, num)
     # Rounding inside geomspace may miss the ends by an ulp.
     values[-1], values[0] = stop, start
@@ -268,13 +277,16 @@ def _experiment(table: Mapping[str, Any], swept: Mapping[str, Any]) -> Experimen
     dims = table["dims"]
     if not isinstance(dims, list) or not dims:
         raise InputError(f"experiment.dims = {dims!r} is not a list of at least one dimension")
-    sizes = tuple(_integer(f"experiment.dims[{i}]", dim, 1) for i, dim in enumerate(dims))
+    sizes = tuple(_integer(f"experiment.dims[{i}]", dim, 2) for i, dim in enumerate(dims))
     if len(set(sizes)) < len(sizes):
         raise InputError(f"experiment.dims = {dims!r} holds a dimension more than once")
     repeats = _integer("experiment.repeats", table["repeats"], 1)
-    thinned = _table(table, "grid")
+    thinned = _table(table, "grid", "experiment.")
     _known("experiment.grid.", thinned, swept)
-    grid = {name: _axis(name, _overlaid(swept[name], given)) for name, given in thinned.items()}
+    grid = {
+        name: _axis(f"experiment.grid.{name}", name, _overlaid(swept[name], given))
+        for name, given in thinned.items()
+    }
     return Experiment(sizes, repeats, _integer("experiment.seed", table.get("seed", 0), 0), grid)
 
 
