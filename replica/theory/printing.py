@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import sympy as sp
 from sympy.printing.latex import LatexPrinter
+from sympy.printing.printer import Printer
 from sympy.printing.pycode import PythonCodePrinter
 from sympy.printing.str import StrPrinter
 
@@ -210,13 +211,26 @@ def long_context_equations() -> list[Equation]:
 
 def _amplitude(protocol: Protocol, case: Case) -> sp.Expr:
     """The leading term, in factors that are positive in their regime."""
-    expression = sp.factor(_named(expansion(protocol, case).expression(eta)))
-    negative = [rho - 1, _kappa - 1, gamma - 1 if case.samples is not Samples.OVERDETERMINED else rho - 1]
-    negative.append(_kappa - rho if case.tasks is Tasks.POOR else rho - _kappa)
-    held = sp.Dummy(positive=True)
-    for factor in negative:
-        expression = expression.subs(factor, -held).subs(held, -factor)
-    return expression
+    expression = sp.factor(_named(expansion(protocol, case).expression(eta)), deep=True)
+    inside = dict(zip((_kappa, rho), _INSIDE[case.tasks], strict=True))
+    inside[gamma] = sp.Rational(19 if case.samples is Samples.OVERDETERMINED else 10, 13)
+    held: dict[sp.Expr, sp.Symbol] = {}
+
+    def positive(factor: sp.Add) -> sp.Expr:
+        sign = sp.sign(factor.subs(inside))
+        return sign * held.setdefault(sign * factor, sp.Dummy(positive=True))
+
+    # Roots of products come apart only where sympy knows that the factors are positive.
+    expression = expression.replace(lambda part: part.is_Add, positive)
+    return expression.xreplace({symbol: factor for factor, symbol in held.items()})
+
+
+_INSIDE = {
+    Tasks.RICH: (sp.Rational(7, 11), sp.Rational(3, 11)),
+    Tasks.CRITICAL: (sp.Rational(5, 11), sp.Rational(5, 11)),
+    Tasks.POOR: (sp.Rational(3, 11), sp.Rational(7, 11)),
+}
+"""kappa and rho inside each regime, where they tell the sign of a factor; none vanishes there by accident."""
 
 
 def _regime(protocol: Protocol, case: Case) -> str:
@@ -253,7 +267,16 @@ def _named(expression: sp.Expr) -> sp.Expr:
     return sp.sympify(expression).subs(shown)
 
 
-class _Text(StrPrinter):
+class _PositiveFirst(Printer):
+    """Sums begin with a term without a minus, if there is one: rho - kappa, not -kappa + rho."""
+
+    def _as_ordered_terms(self, expression: sp.Expr, order: str | None = None) -> list[sp.Expr]:
+        terms = super()._as_ordered_terms(expression, order)
+        first = next((term for term in terms if not term.as_coeff_Mul()[0].is_negative), terms[0])
+        return [first, *(term for term in terms if term is not first)]
+
+
+class _Text(_PositiveFirst, StrPrinter):
     """Averages as < >, over range(P) as < >_P, whose eigenvalue is s like any other."""
 
     def _print_Average(self, expression: Average) -> str:
@@ -264,7 +287,7 @@ class _Text(StrPrinter):
         return "s" if symbol == s_range else super()._print_Symbol(symbol)
 
 
-class _Latex(LatexPrinter):
+class _Latex(_PositiveFirst, LatexPrinter):
     """The same in LaTeX."""
 
     # Away from "_latex", with which an average prints itself without saying what it averages over.

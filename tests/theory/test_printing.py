@@ -110,6 +110,43 @@ def test_the_printed_long_contexts(rho: float, gamma: float, sigma: float) -> No
         assert value == pytest.approx(float(leading[protocol]), rel=1e-12)
 
 
+def leading_terms() -> list[tuple[str, str, str]]:
+    """Regime, protocol and formula of each leading term in the text."""
+    blocks = re.findall(
+        r"^# (.*); left out: .*\ne_(\w+) = (.*)$", printed("text", "long-context"), re.MULTILINE
+    )
+    assert len(blocks) == 3 * 18
+    return blocks
+
+
+def test_the_long_contexts_in_text_are_those_that_are_solved() -> None:
+    """Each formula at a point of the regime that stands above it."""
+    for regime, protocol, formula in leading_terms():
+        conditions = regime.replace(" = ", " == ").split(", ")
+        points = [
+            {"kappa": kappa, "rho": rho, "gamma": gamma, "sigma": sigma}
+            for kappa, rho in ((0.6, 0.35), (0.6, 0.6), (0.6, 0.85))
+            for gamma in (1.7, 0.7, min(kappa, rho))
+            for sigma in (0.0, 0.4)
+        ]
+        point = next(
+            point for point in points if all(eval(condition, dict(point)) for condition in conditions)
+        )
+        alpha = 100.0
+        expected = long_context(Parameters(alpha=alpha, **point)).leading[protocol]
+        value = eval(formula, point | {"eta": (1 + point["sigma"] ** 2) / alpha, "sqrt": math.sqrt})
+        assert value == pytest.approx(float(expected), rel=1e-12), (regime, protocol)
+
+
+def test_signs_read_well() -> None:
+    """No sum in brackets begins with a minus, and a leading term, which is positive, needs none at all."""
+    for regime, protocol, formula in leading_terms():
+        assert not re.search(r"^-|sqrt\(1/", formula), (regime, protocol, formula)
+    for part in PARTS:
+        assert not re.search(r"\((?!-[\d/]+\))-", printed("text", part))
+        assert r"\left(-" not in printed("latex", part)
+
+
 def test_the_module_refuses_what_has_no_answer() -> None:
     with pytest.raises(ValueError, match="diverge"):
         module()["solve"](2.0, 1.5, 0.9, 1.0, 0.3)
