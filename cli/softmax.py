@@ -191,8 +191,10 @@ def lipschitz(
     ]
     if form == "json":
         click.echo(json_text(panels[0] if len(panels) == 1 else panels))
-    else:
+    elif form == "csv":
         _print(panels, form, "radius")
+    else:
+        click.echo(_panel_table(panels))
 
 
 @command.command()
@@ -325,6 +327,26 @@ def _run_report(start: int, run: Run) -> dict[str, Any]:
 
 def _panel_report(panel: LipschitzPanel) -> dict[str, Any]:
     return {name: UNDEFINED if value is None else value for name, value in vars(panel).items()}
+
+
+def _panel_table(panels: Sequence[Mapping[str, Any]]) -> str:
+    """What was measured where, and below it the logarithms; a column per radius."""
+    radii = [f"{panel['radius']:g}" for panel in panels]
+    tried = ("kind", "points")
+    logarithms = [name for name in panels[0] if name not in ("radius", *tried)]
+
+    def rows(names: Sequence[str]) -> list[list[Any]]:
+        return [[name, *(panel[name] for panel in panels)] for name in names]
+
+    return "\n\n".join(
+        [
+            table_text(["radius", *radii], rows(tried)),
+            table_text(
+                ["natural log of the Lipschitz constant", *(f"radius {radius}" for radius in radii)],
+                rows(logarithms),
+            ),
+        ]
+    )
 
 
 def _shift_report(step: int, shift: Shift) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,11 @@ def test_lipschitz_prints_the_panel(file: Path) -> None:
     assert several[0]["r_form"] == "undefined"
     table = run("lipschitz", file, "--radius", 3, "--radius", 4, "--points", 0).stdout.splitlines()
     assert table[0].split() == ["radius", "3", "4"]
+    assert [line.split()[0] for line in table[1:3]] == ["kind", "points"]
+    assert re.split("  +", table[4]) == ["natural log of the Lipschitz constant", "radius 3", "radius 4"]
+    assert [line.split()[0] for line in table[5:]] == [
+        n for n in found if n not in ("kind", "radius", "points")
+    ]
 
 
 def test_shift_to_another_file(file: Path, tmp_path: Path) -> None:
