@@ -44,14 +44,20 @@ class Measured:
         return self.config.experiment
 
     @property
+    def constants(self) -> dict[str, Any]:
+        """What decides the experiments besides the config, by the name that stores tell it under."""
+        return {}
+
+    @property
     def axes(self) -> Mapping[str, np.ndarray]:
         return {**self.config.grid, **self.experiment.grid}
 
     @property
     def identity(self) -> dict[str, Any]:
         # Where the theory alone is swept decides nothing here.
-        config = replace(self.config, grid=self.axes, experiment=replace(self.experiment, grid={}))
-        return {"task": self.name, "config": config.to_dict(), "equations": theory.fingerprint()}
+        config = replace(self.config, grid=self.axes, experiment=replace(self.experiment, grid={})).to_dict()
+        config["experiment"] |= self.constants
+        return {"task": self.name, "config": config, "equations": theory.fingerprint()}
 
     def parameters(self, values: Mapping[str, np.ndarray]) -> Parameters:
         """The outer product of some values of each axis."""
@@ -64,6 +70,10 @@ class Predictions(Measured):
     name = "sample of predictions"
     PROMPTS: ClassVar[int] = 4000
     """Fresh prompts per protocol and repeat."""
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        return {"prompts": self.PROMPTS}
 
     def evaluate(self, values: Mapping[str, np.ndarray]) -> xr.Dataset:
         """Sample every point of the outer product of some values of each axis."""
@@ -123,6 +133,10 @@ class DescentEnds(Measured):
     name = "end of gradient descent"
     STARTS: ClassVar[tuple[float, ...]] = (0.0, 0.5, 1.0, 1.5, 2.0)
     """Sizes of the start, the square root of tr W0 W0^T, in experiments."""
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        return {"starts": list(self.STARTS)}
 
     def evaluate(self, values: Mapping[str, np.ndarray]) -> xr.Dataset:
         """Solve and simulate every point of the outer product of some values of each axis."""

@@ -1,12 +1,16 @@
 """Tasks that keep samples: what they hold is what theory and simulation say at that point."""
 
+import re
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
 from replica import InputError, Parameters, solve, theory
 from replica.simulation.gradient_descent import gradient_descent
 from replica.simulation.hessian import hessian_eigenvalues
-from replica.sweep import Config
+from replica.sweep import Config, run
 from replica.sweep.measured import DescentEnds, Measured, Predictions, Spectra
 
 FIXED = {"alpha": 2, "rho": 0.5, "gamma": 2.0, "sigma": 0.3}
@@ -30,6 +34,29 @@ def test_a_point_does_not_depend_on_its_box(kind: type[Measured]) -> None:
     whole, alone = task.evaluate(task.axes), task.evaluate({"kappa": np.array([1.5])})
     for name in whole.data_vars:
         np.testing.assert_array_equal(whole[name].sel(kappa=[1.5]), alone[name])
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "told"),
+    [
+        (Predictions, "PROMPTS", 5, "config.experiment.prompts (4000 there, 5 here)"),
+        (
+            DescentEnds,
+            "STARTS",
+            (0.0, 1.0),
+            "config.experiment.starts ([0.0, 0.5, 1.0, 1.5, 2.0] there, [0.0, 1.0] here)",
+        ),
+    ],
+    ids=["prompts", "starts"],
+)
+def test_stores_of_other_constants_are_refused(
+    kind: type[Measured], name: str, value: Any, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = kind(Config.from_dict(TABLE | {"grid": {"kappa": [1.5]}}))
+    run(task, tmp_path / "out.nc")
+    monkeypatch.setattr(kind, name, value)
+    with pytest.raises(InputError, match=f"holds another sweep .* differs in {re.escape(told)}"):
+        run(task, tmp_path / "out.nc")
 
 
 def test_predictions_have_the_moments_of_the_theory() -> None:
