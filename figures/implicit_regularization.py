@@ -20,6 +20,7 @@ from replica.figures.style import (
     experiments_in_words,
     fixed_parameters,
     plain_ticks,
+    seeds_in_words,
 )
 from replica.parameters import NAMES, PROTOCOLS, Parameters
 from replica.sweep.measured import CONTEXTS, DescentEnds, Spectra
@@ -69,7 +70,8 @@ def data(spectrum: xr.Dataset, descent: xr.Dataset) -> dict[str, xr.Dataset]:
     drawn = xr.concat(rows, xr.DataArray(list(CONTEXTS), dims="contexts", name="contexts"))
     drawn = drawn.assign_coords({name: sampled[name] for name in (*NAMES, "dim")})
     drawn["edge"], drawn["place"] = ("edge", edges), ("place", places)
-    return {"spectrum": drawn.assign(repeats=sampled.sizes["repeat"]), "descent": ends}
+    drawn = drawn.assign(repeats=sampled.sizes["repeat"]).assign_attrs(sampled.attrs)
+    return {"spectrum": drawn, "descent": ends}
 
 
 def draw(drawn: Mapping[str, xr.Dataset]) -> Figure:
@@ -134,7 +136,7 @@ def caption(drawn: Mapping[str, xr.Dataset]) -> str:
         "below, it estimates them from contexts of length alpha = L/D. Left: spectrum of the Hessian of "
         "the pre-training loss in units of 2/D. Line and arrow: theory, a bulk and an atom of the weight "
         f"written beside it; grey: histogram over {int(spectrum['repeats'])} draws of the tasks at D = "
-        f"{int(spectrum['dim'])}, without the atom, in which a share of "
+        f"{int(spectrum['dim'])}{seeds_in_words(spectrum)}, without the atom, in which a share of "
         f"{', '.join(f'{float(w):.3g}' for w in spectrum['measured_weight'])} (above, below) of the "
         "eigenvalues lies. Given tasks leave the loss flat in all directions that none of them excites; "
         "fluctuations of the estimates lift all of the spectrum by eta = (1 + sigma^2)/alpha. Right: "

@@ -7,7 +7,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from replica.figures.stores import needed
-from replica.figures.style import DASHES, PARTS, TITLES, drawing, family, fixed_parameters
+from replica.figures.style import DASHES, PARTS, TITLES, drawing, family, fixed_parameters, seeds_in_words
 from replica.parameters import NAMES, PROTOCOLS, Parameters
 from replica.sweep.measured import Predictions
 from replica.theory import PredictionLaw, prediction_law, solve
@@ -58,7 +58,7 @@ def data(store: xr.Dataset) -> xr.Dataset:
     )
     made = made.assign_coords({"label": list(LABELS), "part": list(PARTS)} | {n: sample[n] for n in NAMES})
     return made.assign_attrs(
-        dim=int(sample["dim"]), repeats=sample.sizes["repeat"], prompts=sample.sizes["prompt"]
+        sample.attrs, dim=int(sample["dim"]), repeats=sample.sizes["repeat"], prompts=sample.sizes["prompt"]
     )
 
 
@@ -129,7 +129,7 @@ def caption(dataset: xr.Dataset) -> str:
         "task, project it onto the family, scale it), memorization and structure noise. Left: tasks of the "
         "pre-training (TM); middle: new tasks of the low-rank family (IDG); right: tasks without the "
         "structure (ODG). Lines: theory in the limit of high dimension, where labels, predictions and "
-        f"parts are Gaussian. Shaded: histograms from experiments at D = {at['dim']}, {at['repeats']} "
-        f"independent pre-trainings with {at['prompts']} fresh prompts each. Parameters: "
-        f"{fixed_parameters(dataset)}. All quantities are dimensionless."
+        f"parts are Gaussian. Shaded: histograms from experiments at D = {at['dim']}"
+        f"{seeds_in_words(dataset)}, {at['repeats']} independent pre-trainings with {at['prompts']} fresh "
+        f"prompts each. Parameters: {fixed_parameters(dataset)}. All quantities are dimensionless."
     )

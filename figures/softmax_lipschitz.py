@@ -102,6 +102,7 @@ def caption(dataset: xr.Dataset) -> str:
         f"largest radius the measured value stays 10^{slack['normalized']:.1f} below the constant for every "
         "X "
         f"(normalised) and 10^{slack['rescaled']:.1f} below the box (rescaled). Geometric means over "
-        f"{at['instances']} random instances with labels uniform on the simplex, d = {at['d']}; above n = "
-        f"{at['n']}, below |X|_F = {at['radius']:g}. All quantities are dimensionless."
+        f"{at['instances']} random instances (seeds from 0) with labels uniform on the simplex, "
+        f"d = {at['d']}; above n = {at['n']}, below |X|_F = {at['radius']:g}. All quantities are "
+        "dimensionless."
     )

@@ -18,6 +18,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from replica.parameters import NAMES
+from replica.sweep.store import origin
 
 RC: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -173,14 +174,21 @@ def power_of_ten(value: float) -> str:
     return f"10^{{{power:.0f}}}" if power >= 2 and np.isclose(power, round(power), 0, 1e-9) else f"{value:g}"
 
 
+def seeds_in_words(measured: xr.Dataset) -> str:
+    """The seeds that a dataset's attributes name, for a caption: " (seed 1)", " (seeds 1, 2)", or nothing."""
+    seeds = [str(seed) for seed in origin(measured).get("seeds", [])]
+    return f" (seed{'s' * (len(seeds) > 1)} {', '.join(seeds)})" if seeds else ""
+
+
 def experiments_in_words(measured: xr.Dataset) -> str:
     """Which experiments stand behind points, for a caption."""
     *others, last = (str(int(dim)) for dim in measured["dim"].values)
     dims = f"{', '.join(others)} and {last}" if others else last
     repeats = int(measured["n"].max())
     return (
-        f"experiments at D = {dims}, means of {repeats} independent pre-trainings with standard errors, "
-        "at the ratios that integers make (where no bar is seen it is smaller than the point)"
+        f"experiments at D = {dims}{seeds_in_words(measured)}, means of {repeats} independent pre-trainings "
+        "with standard errors, at the ratios that integers make (where no bar is seen it is smaller than the "
+        "point)"
     )
 
 

@@ -1,5 +1,6 @@
 """Figures: data and drawing apart, files complete, bytes the same."""
 
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -135,6 +136,11 @@ def test_every_figure_can_be_made_quickly_by_one_command(tmp_path: Path) -> None
         assert [file for file in made if file in files] == files
     assert all((tmp_path / file).stat().st_size for file in made)
     assert {path.name for path in tmp_path.iterdir()} == set(made)
+    for name in FIGURES:
+        experiments = [task.config.experiment for task in tasks(name, quick=True).values()]
+        seeds = {experiment.seed for experiment in experiments if experiment is not None}
+        caption = (tmp_path / f"{name}.txt").read_text()
+        assert set(map(int, re.findall(r"D = [0-9 and,]+ \(seed (\d+)\)", caption))) == seeds, name
 
 
 def test_a_figure_of_several_stores_is_drawn_again_from_them(tmp_path: Path) -> None:
