@@ -145,7 +145,9 @@ def run(
                         _Run(task, work, missing, say, progress).evaluate(Workers(jobs, dask is not None))
                         work.finish(time.monotonic() - started)
                 else:
-                    say(f"{path.name} holds all {grid.size} points already; nothing is left to do")
+                    say(
+                        f"{path.name} holds all {_counted(grid.size, 'point')} already; nothing is left to do"
+                    )
         finally:
             # Nothing is left after a refusal; after an interruption there are parts to go on from.
             if not any(folder.glob("*.npz")):
@@ -167,7 +169,7 @@ def _check_disk(path: Path, needed: int, points: int) -> None:
     free = shutil.disk_usage(path.parent).free
     if needed > free:
         raise InputError(
-            f"{points} points need at least {_size(needed)} on disk and {str(path.parent)!r} has "
+            f"{_counted(points, 'point')} take at least {_size(needed)} on disk and {str(path.parent)!r} has "
             f"{_size(free)} free; sweep fewer points or choose another folder"
         )
 
@@ -181,7 +183,7 @@ def _explained(work: Work, say: Say) -> Iterator[None]:
         if done == 0:
             return "no point is finished yet, so nothing is kept"
         return (
-            f"{done} of {work.grid.size} points are kept in {work.folder.name}; "
+            f"{done} of {_counted(work.grid.size, 'point')} are kept in {work.folder.name}; "
             "the same command, without --overwrite, goes on"
         )
 
@@ -289,7 +291,8 @@ class _Run:
         parallel = workers.remote or (seconds > WORTH_WORKERS and workers.count > 1)
         count = workers.count if parallel else 1
         if seconds > SECONDS:
-            self.say(f"{self.left} points to go, about {_duration(seconds / count)} on {count} cores")
+            time_left = _duration(seconds / count)
+            self.say(f"{_counted(self.left, 'point')} to go, about {time_left} on {_counted(count, 'core')}")
         if parallel:
             self._distribute(workers)
         else:
@@ -322,8 +325,9 @@ class _Run:
         self.point_size, self.variables = sum(swept) // first.box.size, len(first.dataset.variables)
         stays = self.left * self.point_size
         at_once = min(self.left, LIMIT) / self.left
+        points = _counted(self.left, "point")
         self.say(
-            f"{self.left} points: {_size(stays)} on disk, twice that while they are put together, "
+            f"{points}: {_size(stays)} on disk, twice that while they are put together, "
             f"and up to {_size(COPIES * stays * at_once)} of memory in each process"
         )
         _check_disk(self.work.path, 2 * stays, self.left)
@@ -355,6 +359,11 @@ class _Run:
                         "memory may be too small for so many, so try fewer jobs"
                     ) from error
                 self.say("a worker died; what it was computing is computed again")
+
+
+def _counted(number: int, noun: str) -> str:
+    """A number of things for people."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _size(number: float) -> str:

@@ -55,8 +55,10 @@ def read(path: str | Path) -> xr.Dataset:
     try:
         dataset = xr.open_dataset(path, engine=ENGINE)
     except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{str(path)!r} is not a whole NetCDF-4 file and is not used: {reason}") from None
+        # HDF5 describes what it cannot parse in its own terms; only the operating system's reasons help.
+        number = error.errno if isinstance(error, OSError) else None
+        reason = f": {os.strerror(number)}" if number else ""
+        raise InputError(f"{str(path)!r} is not a whole NetCDF-4 file and is not used{reason}") from None
     if not set(IDENTITY) <= set(dataset.attrs):
         dataset.close()
         raise InputError(f"{str(path)!r} is a NetCDF-4 file but not the result of a sweep")

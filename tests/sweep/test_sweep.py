@@ -254,10 +254,10 @@ def test_outputs_that_cannot_be(tmp_path: Path) -> None:
 def test_what_cannot_fit_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = SimpleNamespace(free=10_000)
     monkeypatch.setattr("shutil.disk_usage", lambda _: free)
-    with pytest.raises(InputError, match="1000000000000 points need at least 9 TB on disk"):
+    with pytest.raises(InputError, match="1000000000000 points take at least 9 TB on disk"):
         run(product(10**6, 10**6), tmp_path / "out.nc")
     # The value, its half and the status are 17 bytes a point, once in parts and once in the output.
-    with pytest.raises(InputError, match=r"300 points need at least 10.2 kB on disk and .* has 10 kB free"):
+    with pytest.raises(InputError, match=r"300 points take at least 10.2 kB on disk and .* has 10 kB free"):
         run(product(300), tmp_path / "out.nc")
     assert list(tmp_path.iterdir()) == []
     run(product(290), tmp_path / "out.nc")
