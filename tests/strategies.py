@@ -8,7 +8,7 @@ def log_uniform(low: float, high: float) -> st.SearchStrategy[float]:
     return st.floats(np.log(low), np.log(high)).map(lambda x: float(np.exp(x)))
 
 
-gammas = log_uniform(0.1, 100).filter(lambda gamma: abs(gamma - 1) > 1e-3)
+gammas = log_uniform(1e-9, 100).filter(lambda gamma: abs(gamma - 1) > 1e-3)
 ridges = st.just(0.0) | log_uniform(1e-12, 1e3)
 
 points = st.fixed_dictionaries(

@@ -116,6 +116,28 @@ def test_reference_reproduces_the_public_points(index: int) -> None:
         np.testing.assert_allclose(have, want, rtol=1e-14, atol=0)
 
 
+@pytest.mark.parametrize("ridge", [0.0, 0.1])
+@pytest.mark.parametrize("gamma", [0.03, 1e-4, 1e-9, 1e-20])
+def test_few_prompts_cost_no_digits(gamma: float, ridge: float) -> None:
+    point = {
+        "alpha": 3.0,
+        "alpha_test": 5.0,
+        "kappa": 0.7,
+        "rho": 0.4,
+        "gamma": gamma,
+        "sigma": 0.3,
+        "ridge": ridge,
+    }
+    want, have = oracle().solve(point, digits=40), solve(Parameters(**point))
+    assert have.status == Status.OK
+    assert have.effective_ridge == pytest.approx(float(want["effective_ridge"]), rel=RELATIVE)
+    for name in ("errors", "decomposition", "prediction"):
+        leaves = list(oracle().leaves(have.to_dict()[name]))
+        np.testing.assert_allclose(
+            leaves, [float(v) for v in oracle().leaves(want[name])], rtol=RELATIVE, atol=0
+        )
+
+
 def test_random_points_are_the_drawn_ones() -> None:
     assert [point["parameters"] for point in oracle().load(oracle().STORE)] == oracle().draw()
 

@@ -67,7 +67,8 @@ def fingerprint() -> str:
     """A hash of every equation that enters a number; it changes exactly when one of them does."""
     lines = [f"{symbol} = {expression}" for symbol, expression in definitions.items()]
     lines += [f"{name} = {expression}" for name, expression in results().items()]
-    lines += [str(level()), *map(str, saddle.scalar_equation()), *map(str, saddle.relative_residuals())]
+    lines += [str(level()), *map(str, saddle.scalar_equation()), str(saddle.scalar_equation_of_few_prompts())]
+    lines += map(str, saddle.relative_residuals())
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
@@ -81,9 +82,9 @@ class Compiled:
     q_hat: Callable[..., list[Any]]
     """(xi, eta, rho, 1/kappa, gamma, z, y, u) -> [q_hat], without cancellation for gamma >= 1."""
     scalar: Callable[..., list[Any]]
-    """(xi, eta, rho, 1/kappa, gamma, ridge, z, y, u) -> [G]."""
+    """(xi, eta, rho, 1/kappa, gamma, ridge, z, y, u) -> [G, G for gamma < 1/2]."""
     tangent: Callable[..., list[Any]]
-    """The same arguments -> [G, xi dG/dxi]."""
+    """The same arguments -> [G, G for gamma < 1/2, xi dG/dxi]."""
     values: Callable[..., list[Any]]
     """(xi, q_hat, sigma^2, eta, eta_test, rho, 1/kappa, gamma, z, y, u) -> all of `results`, in order."""
     residuals: Callable[..., list[Any]]
@@ -95,13 +96,14 @@ def compiled_equations() -> Compiled:
     """Derive and compile; the first call takes a fraction of a second."""
     averages = {symbol: value for symbol, value in definitions.items() if symbol is not y}
     equation, slope = saddle.scalar_equation()
+    forms = [equation, saddle.scalar_equation_of_few_prompts()]
     scalar = (xi, eta, rho, inverse_kappa, gamma, ridge, z, y, u)
     regular = (q, m, saddle.chi_regular, q_hat, saddle.m_hat_regular, v)
     explicit = spectrum.lowered(saddle.reduction().explicit[q_hat])
     return Compiled(
         q_hat=compiled((xi, eta, rho, inverse_kappa, gamma, z, y, u), [explicit], averages),
-        scalar=compiled(scalar, [equation], averages),
-        tangent=compiled(scalar, [equation, slope], averages),
+        scalar=compiled(scalar, forms, averages),
+        tangent=compiled(scalar, [*forms, slope], averages),
         values=compiled(
             (xi, q_hat, noise, eta, eta_test, rho, inverse_kappa, gamma, z, y, u),
             results().values(),

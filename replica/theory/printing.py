@@ -135,6 +135,9 @@ def reduction_equations() -> list[Equation]:
         Equation(
             "G", scalar, "G(xi) = 0 says qhat = gamma lambda / xi; at lambda = 0, xi = 0 where gamma >= 1"
         ),
+        Equation(
+            "G", saddle.scalar_equation_of_few_prompts(), "the same, without cancellation at small gamma"
+        ),
         Equation(xi * sp.Symbol("G'"), slope, "its slope, positive, so the root is unique"),
     ]
     return lines
@@ -441,6 +444,7 @@ def _assignments(values: Iterable[tuple[sp.Symbol | str, sp.Expr]], indent: int)
 
 def _python_saddle() -> str:
     scalar, slope = saddle.scalar_equation()
+    few = saddle.scalar_equation_of_few_prompts()
     reduced = saddle.reduction()
     averages = _assignments(definitions.items(), 4)
     named = ", ".join(_code(symbol) for symbol in definitions)
@@ -468,7 +472,7 @@ def effective_ridge(eta, kappa, rho, gamma, ridge):
     while True:
         z = eta + xi
         kappa_inv, u, {named} = spectrum({arguments})
-        equation = {_code(scalar)}
+        equation = {_code(few)} if gamma < 0.5 else {_code(scalar)}
         slope = {_code(slope)}
         advanced = xi * (1 - equation / slope)
         if not advanced > xi:

@@ -69,6 +69,15 @@ def scalar_equation() -> tuple[sp.Expr, sp.Expr]:
     return explicit - penalty, lowered(xi * Average(spread, s)) + penalty
 
 
+def scalar_equation_of_few_prompts() -> sp.Expr:
+    """The same G for gamma < 1/2, in terms of the size of gamma.
+
+    xi <1/(s + z)> is 1 - <(s + eta)/(s + z)>. The average is small where gamma is, and gamma - 1 would leave
+    no digits of it.
+    """
+    return gamma - lowered(Average((s + eta) / (s + z), s)) - gamma * ridge / xi
+
+
 _POWERS = {
     q: (q, 0),
     m: (m, 0),

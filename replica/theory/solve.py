@@ -127,12 +127,16 @@ def _effective_ridge(eta: Any, kappa: Any, rho: Any, gamma: Any, ridge: Any) -> 
     ) -> tuple[Any, ...]:
         return xi, eta, rho, inverse_kappa, *rest, *resolvents(eta + xi, inverse_kappa, distance)
 
-    def tangent(*given: Any) -> tuple[Any, Any]:
-        value, slope = equations.tangent(*arguments(*given))
-        return value, slope
+    def chosen(few: Any, many: Any, gamma: Any) -> Any:
+        return np.where(gamma < 0.5, few, many)
 
-    def scalar(*given: Any) -> Any:
-        return equations.scalar(*arguments(*given))[0]
+    def tangent(xi: Any, *given: Any) -> tuple[Any, Any]:
+        many, few, slope = equations.tangent(*arguments(xi, *given))
+        return chosen(few, many, given[-2]), slope
+
+    def scalar(xi: Any, *given: Any) -> Any:
+        many, few = equations.scalar(*arguments(xi, *given))
+        return chosen(few, many, given[-2])
 
     given = (eta, rho, inverse_kappa, distance, gamma, ridge)
     low, high = tighten(tangent, *_bracket(eta, kappa, rho, gamma, ridge), given)
