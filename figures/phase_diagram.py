@@ -98,8 +98,8 @@ def _name_regimes(panel: Axes) -> None:
 
 def caption(dataset: xr.Dataset) -> str:
     """What is seen, and with which parameters."""
-    unsettled = int((dataset["status"] != 0).sum())
-    hatched = f" Hatched: {unsettled} points without a finite answer." if unsettled else ""
+    unsettled, points = int((dataset["status"] != 0).sum()), dataset["status"].size
+    hatched = f" Hatched: {unsettled} of {points} points have no finite answer." if unsettled else ""
     return (
         "Mean squared error of a linear-attention model on a fresh prompt, label noise included, over task "
         "diversity kappa = M0/D and task rank rho = r/D, in the limit of high dimension. Left: tasks it "

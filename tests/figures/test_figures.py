@@ -97,7 +97,7 @@ def test_points_without_an_answer_are_left_out_and_counted() -> None:
     grid = Parameters.grid(**POINT | {"alpha": np.inf}, kappa=[0.3, 0.6, 1.2], rho=[0.5, 0.9])
     dataset = figure.data(solve(grid).to_dataset())
     assert np.isnan(dataset["errors"]).all()
-    assert "Hatched: 6 points" in figure.caption(dataset)
+    assert "Hatched: 6 of 6 points" in figure.caption(dataset)
     assert render("phase-diagram", dataset, ["png"])["png"].startswith(b"\x89PNG")
 
 
