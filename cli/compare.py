@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from replica.cli.output import csv_text, flat, format_option, json_text, plain, table_text
+from replica.cli.output import counted, csv_text, flat, format_option, json_text, plain, table_text
 from replica.cli.progress import Display, run_options, verdict
 from replica.exceptions import InputError
 
@@ -49,7 +49,14 @@ def command(
     alpha_test, ridge and n may be missing; its ratios are those that the integers of the simulation realize.
     """
     from replica.sweep import Config, read, run
-    from replica.sweep.compare import Comparison, compare_measured, measured_identity, rows, summary
+    from replica.sweep.compare import (
+        Comparison,
+        compare_measured,
+        measured_identity,
+        rows,
+        summary,
+        without_theory,
+    )
     from replica.sweep.store import save
     from replica.sweep.work import check_output
 
@@ -81,8 +88,13 @@ def command(
     table = list(rows(comparison))
     counts = summary(table)
     click.echo(_text(form, table, counts))
-    if form != "json":
-        click.echo(", ".join(f"{number} {label}" for label, number in counts.items()), err=True)
+    if not quiet:
+        for status, number in without_theory(comparison).items():
+            click.echo(
+                f"not compared for want of a finite theory: {counted(number, 'point')}, {status}", err=True
+            )
+        if form != "json":
+            click.echo(", ".join(f"{number} {label}" for label, number in counts.items()), err=True)
     return DISAGREEMENT if strict and counts["disagrees"] else code
 
 

@@ -16,22 +16,22 @@ from replica.exceptions import InputError
 if TYPE_CHECKING:
     import xarray as xr
 
+KINDS = ["csv", "parquet", "json"]
+
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path), metavar="FILE.nc")
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["csv", "parquet", "json"]),
-    default="csv",
-    show_default=True,
-    help="The kind of table.",
+    type=click.Choice(KINDS),
+    help="The kind of table; by default what the output ends in, and csv otherwise.",
 )
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="The file to write; without it, standard output."
 )
 @click.option("--overwrite", is_flag=True, help="Replace the output if it exists.")
-def command(file: Path, form: str, output: Path | None, overwrite: bool) -> None:
+def command(file: Path, form: str | None, output: Path | None, overwrite: bool) -> None:
     """Write FILE.nc as a table with a row for each point of its grid and a column for each number.
 
     In CSV nan is an empty field; JSON is a list of objects, with null for nan and "inf" for infinity.
@@ -40,6 +40,9 @@ def command(file: Path, form: str, output: Path | None, overwrite: bool) -> None
     from replica.sweep.files import replacing
     from replica.sweep.work import check_output
 
+    if form is None:
+        ending = output.suffix[1:].lower() if output is not None else ""
+        form = ending if ending in KINDS else "csv"
     if form == "parquet":
         _check_parquet(output)
     if output is not None:

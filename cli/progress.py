@@ -95,13 +95,16 @@ def verdict(outcome: Outcome, output: Path, quiet: bool = False) -> int:
     """Say how a run into the output that the user named ended, and return its exit code."""
     points = f"{counted(outcome.points, 'point')} in {output}"
     if not outcome.failed:
+        missing = outcome.states.get("missing", 0)
         if not quiet:
-            click.echo(points, err=True)
+            click.echo(points + (f", {missing} of them missing" if missing else ""), err=True)
         return 0
     names = ", ".join(f"{count} {name}" for name, count in outcome.failures.items())
     where = ", ".join(f"{name} = {value!r}" for name, value in (outcome.first_failure or {}).items())
     click.echo(
-        f"{outcome.failed} of {points} failed ({names})" + (f", the first at {where}" if where else ""),
+        f"{outcome.failed} of {points} failed ({names})"
+        + (f", the first at {where}" if where else "")
+        + f"; `replica show {output}` tells why",
         err=True,
     )
     return FAILED if outcome.failed == outcome.points else PARTLY_FAILED

@@ -34,7 +34,9 @@ def command(form: str, **values: Any) -> int:
 
 
 def _table(report: Mapping[str, Any]) -> str:
-    point = "  ".join(f"{name} {value:g}" for name, value in report["parameters"].items())
+    from replica.parameters import as_given
+
+    point = "  ".join(f"{name} {as_given(value)}" for name, value in report["parameters"].items())
     header = ["", "error", *next(iter(report["decomposition"].values())), "E y yhat", "E yhat^2"]
     rows = [
         [

@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
+from replica import configs
 from replica.cli.progress import Display, run_options, verdict
 
 
-@click.command()
+@click.command(epilog=f"Shipped configs: {', '.join(configs.names())}.")
 @click.argument("config")
 @click.option(
     "-o",

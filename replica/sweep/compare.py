@@ -28,6 +28,9 @@ from replica.sweep.verdict import Verdict, judge
 
 NEAR_THRESHOLD = 0.1
 """Within this distance of gamma = 1 finite-size corrections and tails grow."""
+CLOSE = "close to gamma = 1, where corrections and tails are large"
+ALONE = "one D alone cannot tell whether a distance shrinks like 1/D"
+"""What a row is warned of."""
 MEASURED = ("mean", "stderr", "n")
 
 
@@ -160,17 +163,20 @@ def _judged(frame: xr.Dataset, dims: np.ndarray, expected: np.ndarray, measured:
 
 def rows(comparison: xr.Dataset) -> Iterator[dict[str, Any]]:
     """A comparison row by row, one for each protocol at each point that was measured."""
+    if "dim" not in comparison:
+        return  # Every point raised, so that nothing was measured.
     axes = comparison["status"].dims
     dims = comparison["dim"].values
     for index in np.ndindex(*comparison["status"].shape):
         point = comparison.isel(dict(zip(axes, index, strict=True)))
         parameters = {name: float(point[name]) for name in NAMES}
-        warning = abs(parameters["gamma"] - 1) < NEAR_THRESHOLD and parameters["ridge"] == 0
+        near = abs(parameters["gamma"] - 1) < NEAR_THRESHOLD and parameters["ridge"] == 0
         for protocol in PROTOCOLS:
             row = point.sel(protocol=protocol)
             known = np.isfinite(row["mean"].values) & np.isfinite(row["theory"].values)
             if not known.any():
                 continue
+            warnings = [CLOSE] * near + [ALONE] * (len(dims[known]) == 1)
             yield {
                 "protocol": str(protocol),
                 "parameters": parameters,
@@ -178,8 +184,15 @@ def rows(comparison: xr.Dataset) -> Iterator[dict[str, Any]]:
                 **{name: row[name].values[known].tolist() for name in ("theory", *MEASURED)},
                 **{name: float(row[name]) for name in ("ratio", "ratio_stderr", "ratio_allowed", "z")},
                 "verdict": Verdict(int(row["verdict"])).label,
-                "warning": "close to gamma = 1, where corrections and tails are large" if warning else None,
+                "warning": "; ".join(warnings) or None,
             }
+
+
+def without_theory(comparison: xr.Dataset) -> dict[str, int]:
+    """How many points have no finite theory, and so no row, by the name of their status."""
+    status = comparison["status"].values
+    found = {answer.label: int(np.sum(status == answer)) for answer in Status if answer.is_answer}
+    return {name: count for name, count in found.items() if count and name != Status.OK.label}
 
 
 def summary(table: list[dict[str, Any]]) -> dict[str, int]:
@@ -193,7 +206,7 @@ class _Record:
 
     line: int
     parameters: Parameters
-    dim: float
+    dim: int
     protocol: str
     mean: float
     stderr: float
@@ -212,9 +225,9 @@ _ROUNDED = {"alpha": 1, "alpha_test": 1, "kappa": 1, "rho": 1, "gamma": 2}
 class _MeasuredPoint:
     """The lines of one point: dim -> protocol -> line."""
 
-    dims: dict[float, dict[str, _Record]]
+    dims: dict[int, dict[str, _Record]]
 
-    def at(self, dim: float) -> Parameters:
+    def at(self, dim: int) -> Parameters:
         """The ratios at one of its dims."""
         return next(iter(self.dims[dim].values())).parameters
 
@@ -302,7 +315,7 @@ def _record(line: int, row: Mapping[str, str | None]) -> _Record:
     return _Record(
         line,
         Parameters(**ratios),
-        number("dim", "[1, inf)", lambda value: 1 <= value < np.inf),
+        int(number("dim", "the integers from 1", lambda value: value >= 1 and value.is_integer())),
         protocol,
         number("mean", "(0, inf)", lambda value: 0 < value < np.inf),
         number("stderr", "[0, inf)", lambda value: 0 <= value < np.inf),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
@@ -50,8 +50,13 @@ class Config:
     Parameters
     ----------
     parameters: the fixed parameters by name; `alpha_test` may be absent (it then follows `alpha`).
-    grid: the swept parameters by name, each a read-only float64 array of distinct values in the order given.
+    grid: the swept parameters by name; each becomes a read-only float64 array of distinct values, in the
+        order given, from an array, a list, or a range `{start, stop, num}`.
     experiment: the experiments to run, if the config asks for any.
+
+    Raises
+    ------
+    InputError: a value of the wrong type or out of range, an empty axis or one that repeats a value.
 
     Notes
     -----
@@ -72,6 +77,12 @@ class Config:
     parameters: Mapping[str, float]
     grid: Mapping[str, np.ndarray]
     experiment: Experiment | None = None
+
+    def __post_init__(self) -> None:
+        fixed = {name: _value(f"parameters.{name}", name, given) for name, given in self.parameters.items()}
+        swept = {name: _axis(f"grid.{name}", name, given) for name, given in self.grid.items()}
+        object.__setattr__(self, "parameters", fixed)
+        object.__setattr__(self, "grid", swept)
 
     @classmethod
     def load(cls, source: str | Path, *, quick: bool = False) -> Config:
@@ -154,14 +165,13 @@ class Config:
                 raise InputError(
                     f"{name} is missing; give it in [parameters] or [grid], allowed range {RANGES[name]}"
                 )
-        parameters = {
-            name: _value(f"parameters.{name}", name, fixed[name]) for name in NAMES if name in fixed
-        }
+        parameters = {name: fixed[name] for name in NAMES if name in fixed}
         if "ridge" not in swept:
             parameters.setdefault("ridge", 0.0)
-        grid = {name: _axis(f"grid.{name}", name, given) for name, given in swept.items()}
-        experiment = _experiment(_table(table, "experiment"), swept) if "experiment" in table else None
-        return cls(parameters, grid, experiment)
+        made = cls(parameters, swept)
+        if "experiment" not in table:
+            return made
+        return replace(made, experiment=_experiment(_table(table, "experiment"), swept))
 
     def to_dict(self) -> dict[str, Any]:
         """The config as JSON can hold it exactly; equal for two configs that ask for the same points.
@@ -210,7 +220,7 @@ def _overlaid(table: Any, changes: Any) -> Any:
 
 def _value(key: str, name: str, given: Any) -> float:
     """A value of a parameter."""
-    if isinstance(given, bool) or not isinstance(given, int | float):
+    if isinstance(given, bool) or not isinstance(given, int | float | np.integer | np.floating):
         raise InputError(f"{key} = {given!r} is not a number; allowed range {RANGES[name]}")
     try:
         number = float(given)
@@ -231,10 +241,12 @@ def _integer(key: str, given: Any, low: int, high: float = np.inf) -> int:
 
 
 def _axis(key: str, name: str, given: Any) -> np.ndarray:
-    """The values of a swept parameter, from a list or a range."""
+    """The values of a swept parameter, from an array, a list or a range."""
     if isinstance(given, Mapping):
         values = _range(key, name, given)
-    elif isinstance(given, list):
+    elif isinstance(given, np.ndarray) and given.ndim == 1:
+        values = validated(name, given, key)
+    elif isinstance(given, list | tuple):
         values = np.array([_value(f"{key}[{i}]", name, value) for i, value in enumerate(given)])
     else:
         raise InputError(f"{key} = {given!r} is neither a list of values nor a range {{start, stop, num}}")

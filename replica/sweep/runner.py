@@ -44,8 +44,8 @@ WORTH_WORKERS = 5.0
 """Seconds of work below which workers, which take seconds to start, are not started."""
 DEATHS = 3
 """How many times in a row workers may die without finishing a box before the run gives up."""
-HEADER = 800
-"""Bytes that a variable takes in a part beside its values."""
+HEADER, OUTPUT_HEADER = 800, 1500
+"""Bytes that a variable takes beside its values in a part and in the output."""
 COPIES = 5
 """Peak memory of a worker over the size of the results of its box, measured on the theory."""
 
@@ -323,12 +323,13 @@ class _Run:
             if name not in self.grid.axes and set(variable.dims) >= set(self.grid.axes)
         ]
         self.point_size, self.variables = sum(swept) // first.box.size, len(first.dataset.variables)
-        stays = self.left * self.point_size
+        results = self.left * self.point_size
+        stays = results + self.variables * OUTPUT_HEADER
         at_once = min(self.left, LIMIT) / self.left
         points = _counted(self.left, "point")
         self.say(
             f"{points}: {_size(stays)} on disk, twice that while they are put together, "
-            f"and up to {_size(COPIES * stays * at_once)} of memory in each process"
+            f"and up to {_size(COPIES * results * at_once)} of memory in each process"
         )
         _check_disk(self.work.path, 2 * stays, self.left)
 

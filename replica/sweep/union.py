@@ -103,13 +103,14 @@ def _names(dims: Any) -> str:
 
 
 def _union(one: Grid, other: Grid) -> Grid:
-    """The values of the first grid in their order, and then those that only the second has."""
-    return Grid(
-        {
-            name: np.concatenate([values, other.axes[name][~np.isin(other.axes[name], values)]])
-            for name, values in one.axes.items()
-        }
-    )
+    """The values of both grids: ascending where theirs are, else those of the second alone at the end."""
+    axes = {}
+    for name, values in one.axes.items():
+        added = other.axes[name]
+        joined = np.concatenate([values, added[~np.isin(added, values)]])
+        ascending = all(np.all(axis[1:] > axis[:-1]) for axis in (values, added))
+        axes[name] = np.sort(joined) if ascending else joined
+    return Grid(axes)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,11 @@ SIGMAS = 3.0
 TOO_WIDE = 0.06
 """If the allowed distance is wider than this, the experiment cannot tell."""
 FINITE_SIZE = 8.0
-"""The largest c in mean = theory (1 + c/D) that finite size explains, for |gamma - 1| >= 0.1."""
+"""The largest c in mean = theory (1 + c/D) that one D alone is allowed.
+
+At moderate parameters c lies between 0 and 8; at low rank and little above gamma = 1 it was measured up to
+15, which only several D tell from a mistake.
+"""
 ROUNDING = 1e-12
 """No measured number is more precise than this, relatively; it keeps weights finite at a stderr of 0."""
 

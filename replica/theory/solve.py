@@ -36,7 +36,8 @@ def solve(parameters: Parameters) -> Solution:
     Notes
     -----
     Exact in the limit D -> infinity at fixed alpha = L/D, kappa = M0/D, rho = r/D, gamma = M/D^2. A finite
-    model differs by about c/D, with c between 0 and 8 for abs(gamma - 1) >= 0.1.
+    model differs by about c/D, with c between 0 and 8 at moderate parameters; nearer to gamma = 1 and at low
+    rank it is larger.
 
     Examples
     --------

@@ -93,7 +93,7 @@ def test_the_table_and_csv_say_the_verdict(measured: Path) -> None:
     assert table.stderr == "1 agrees, 0 finite_size, 1 disagrees, 0 undecided\n"
     rows = list(csv.DictReader(io.StringIO(run("--measured", measured, "--format", "csv").stdout)))
     assert [row["verdict"] for row in rows] == ["disagrees", "agrees"]
-    assert rows[0]["dim"] == "40.0 80.0"
+    assert rows[0]["dim"] == "40 80"
 
 
 @pytest.mark.parametrize(
@@ -116,3 +116,21 @@ def test_bad_input_is_one_sentence(
     assert len(done.stderr.splitlines()) == 1
     assert words in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_config_whose_points_all_raise_says_where_to_look(tmp_path: Path, config: Path) -> None:
+    config.write_text(CONFIG.replace("[0.5, 1.5]", "[0.01, 0.02]"))
+    done = run(config, "-o", tmp_path / "out.nc")
+    assert done.exit_code == 1
+    assert "2 of 2 points" in done.stderr
+    assert f"`replica show {tmp_path / 'out.nc'}` tells why" in done.stderr
+
+
+def test_quiet_says_nothing_but_errors(measured: Path) -> None:
+    assert run("--measured", measured, "--quiet").stderr == ""
+
+
+def test_points_without_a_finite_theory_are_named(measured: Path) -> None:
+    measured.write_text(measured.read_text() + "\n2,1.5,0.5,1,0.3,80,TM,1,0.1,20")
+    done = run("--measured", measured)
+    assert "not compared for want of a finite theory: 1 point, interpolation_threshold\n" in done.stderr

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from replica import InputError, Parameters, solve
-from replica.sweep.compare import Comparison, compare_measured, rows, summary
+from replica.sweep.compare import Comparison, compare_measured, rows, summary, without_theory
 from replica.sweep.config import Config
 
 HEADER = "alpha,alpha_test,kappa,rho,gamma,sigma,ridge,dim,protocol,mean,stderr,n"
@@ -71,14 +71,29 @@ def test_points_farther_apart_than_rounding_stay_apart(tmp_path: Path) -> None:
 
 
 def test_near_the_threshold_a_row_is_marked(tmp_path: Path) -> None:
-    near, far, regular = (
-        f"2,2,1.5,0.5,{gamma},0.3,{ridge},80,TM,0.7,0.01,9"
+    lines = [
+        f"2,2,1.5,0.5,{gamma},0.3,{ridge},{dim},TM,0.7,0.01,9"
         for gamma, ridge in ((1.05, 0), (1.5, 0), (1.05, 0.5))
-    )
-    warned = [
-        row["warning"] is not None for row in rows(compare_measured(table(tmp_path, near, far, regular)))
+        for dim in (40, 80)
     ]
+    warned = [row["warning"] is not None for row in rows(compare_measured(table(tmp_path, *lines)))]
     assert warned == [True, False, False]
+
+
+def test_one_dim_alone_is_marked(tmp_path: Path) -> None:
+    both = [f"2,2,1.5,0.5,1.5,0.3,0,{dim},TM,0.7,0.01,9" for dim in (40, 80)]
+    alone = "2,2,1.5,0.5,3,0.3,0,40,TM,0.7,0.01,9"
+    warned = [row["warning"] for row in rows(compare_measured(table(tmp_path, *both, alone)))]
+    assert warned == [None, "one D alone cannot tell whether a distance shrinks like 1/D"]
+
+
+def test_points_without_a_finite_theory_are_counted(tmp_path: Path) -> None:
+    lines = [
+        f"{alpha},2,1.5,0.5,{gamma},0.3,0,80,TM,0.7,0.01,9" for alpha, gamma in ((2, 1), ("inf", 2), (2, 2))
+    ]
+    made = compare_measured(table(tmp_path, *lines))
+    assert len(list(rows(made))) == 1
+    assert without_theory(made) == {"interpolation_threshold": 1, "ill_posed": 1}
 
 
 @pytest.mark.parametrize(
@@ -93,6 +108,7 @@ def test_near_the_threshold_a_row_is_marked(tmp_path: Path) -> None:
         (["2,4,1.5,1.5,1.5,0.3,0,80,TM,0.7,0.01,9"], HEADER, ["row 2: rho = 1.5", "(0, 1]"]),
         (["2,4,1.5,nan,1.5,0.3,0,80,TM,0.7,0.01,9"], HEADER, ["row 2: rho = nan"]),
         (["2,4,1.5,,1.5,0.3,0,80,TM,0.7,0.01,9"], HEADER, ["row 2, column rho: '' is not a number"]),
+        ([f"{POINT},80.5,TM,0.7,0.01,9"], HEADER, ["row 2, column dim: 80.5", "the integers from 1"]),
         ([f"{POINT},80,TM,0.7,0.01,9"] * 2, HEADER, ["row 3 repeats", "row 2"]),
         ([], HEADER, ["holds no measurement"]),
     ],

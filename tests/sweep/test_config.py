@@ -70,6 +70,18 @@ def test_a_long_axis_is_told_by_a_hash_of_its_values() -> None:
     assert one != other
 
 
+def test_axes_may_be_arrays() -> None:
+    arrays = {"kappa": np.array([0.5, 1.5]), "rho": (0.9, np.float64(0.1), 0.4)}
+    fixed = FIXED | {"alpha": np.int64(8)}
+    for made in (config(grid=arrays, parameters=fixed), Config(fixed | {"ridge": 0.0}, arrays)):
+        assert made == config()
+        assert not made.grid["kappa"].flags.writeable
+    with pytest.raises(InputError, match=r"grid\.rho = 1\.2 is outside the allowed range \(0, 1\]"):
+        Config(FIXED, {"rho": np.array([0.5, 1.2])})
+    with pytest.raises(InputError, match=r"grid\.rho holds 0\.5 more than once"):
+        Config(FIXED, {"rho": np.array([0.5, 0.5])})
+
+
 def test_no_grid_is_a_single_point() -> None:
     assert Config.from_dict({"parameters": FIXED | {"kappa": 1, "rho": 1}}).grid == {}
 

@@ -154,6 +154,15 @@ def test_export_parquet(result: Path, tmp_path: Path) -> None:
     assert [(row["kappa"], row["rho"]) for row in made] == [(k, r) for k in KAPPA for r in RHO]
 
 
+def test_export_writes_what_the_output_ends_in(result: Path, tmp_path: Path) -> None:
+    assert invoke("export", result, "-o", tmp_path / "out.JSON").exit_code == 0
+    assert len(json.loads((tmp_path / "out.JSON").read_text())) == len(KAPPA) * len(RHO)
+    assert invoke("export", result, "-o", tmp_path / "out.txt").exit_code == 0
+    assert (tmp_path / "out.txt").read_text().startswith("kappa,rho,")
+    assert invoke("export", result, "-o", tmp_path / "csv.json", "--format", "csv").exit_code == 0
+    assert (tmp_path / "csv.json").read_text().startswith("kappa,rho,")
+
+
 def test_parquet_says_what_it_needs(result: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     done = invoke("export", result, "--format", "parquet", "-o", "out.parquet")
@@ -174,6 +183,15 @@ def test_merged_grids_share_equal_values(tmp_path: Path) -> None:
     assert not parts_folder(tmp_path / "c.nc").exists()
 
 
+def test_ascending_axes_stay_ascending(tmp_path: Path) -> None:
+    one = stored(tmp_path / "a.nc", kappa=[0.3, math.inf], rho=RHO)
+    other = stored(tmp_path / "b.nc", kappa=[0.1, 1.7], rho=RHO)
+    merge(one, other, tmp_path / "c.nc")
+    whole = stored(tmp_path / "whole.nc", kappa=[0.1, 0.3, 1.7, math.inf], rho=RHO)
+    with read(tmp_path / "c.nc") as merged, read(whole) as expected:
+        xr.testing.assert_equal(merged, expected)
+
+
 def test_points_of_neither_are_missing(tmp_path: Path) -> None:
     one = stored(tmp_path / "a.nc", {"gamma": 1.5, "sigma": 0, "kappa": 1}, alpha=[1.0], rho=[0.2])
     other = stored(tmp_path / "b.nc", {"gamma": 1.5, "sigma": 0, "kappa": 1}, alpha=[2.0], rho=[0.5])
@@ -182,6 +200,8 @@ def test_points_of_neither_are_missing(tmp_path: Path) -> None:
     with read(tmp_path / "c.nc") as merged:
         assert np.isnan(merged["errors"].sel(alpha=1.0, rho=0.5)).all()
         assert merged["alpha_test"].values.tolist() == [1.0, 2.0]
+    told = invoke("merge", one, other, "-o", tmp_path / "d.nc").stderr
+    assert told == f"4 points in {tmp_path / 'd.nc'}, 2 of them missing\n"
 
 
 @pytest.mark.parametrize("order", [1, -1])

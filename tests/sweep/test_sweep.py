@@ -252,12 +252,12 @@ def test_outputs_that_cannot_be(tmp_path: Path) -> None:
 
 
 def test_what_cannot_fit_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    free = SimpleNamespace(free=10_000)
+    free = SimpleNamespace(free=25_000)
     monkeypatch.setattr("shutil.disk_usage", lambda _: free)
     with pytest.raises(InputError, match="1000000000000 points take at least 9 TB on disk"):
         run(product(10**6, 10**6), tmp_path / "out.nc")
-    # The value, its half and the status are 17 bytes a point, once in parts and once in the output.
-    with pytest.raises(InputError, match=r"300 points take at least 10.2 kB on disk and .* has 10 kB free"):
+    # The value, its half and the status are 17 bytes a point; five variables have headers; all of it twice.
+    with pytest.raises(InputError, match=r"300 points take at least 25.2 kB on disk and .* has 25 kB free"):
         run(product(300), tmp_path / "out.nc")
     assert list(tmp_path.iterdir()) == []
     run(product(290), tmp_path / "out.nc")
@@ -448,7 +448,8 @@ def test_the_command_names_its_output_as_it_was_given(
     assert merged.stderr == "120 points in both.nc\n"
     monkeypatch.setattr("replica.sweep.Theory", lambda _: product(1, raises=frozenset({1.0})))
     failed = invoke("phase-diagram", "-o", "one.nc").stderr.splitlines()[-1]
-    assert failed == "1 of 1 point in one.nc failed (1 raised), the first at axis_0 = 1.0"
+    where = "the first at axis_0 = 1.0; `replica show one.nc` tells why"
+    assert failed == f"1 of 1 point in one.nc failed (1 raised), {where}"
 
 
 def test_one_point_is_told_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
