@@ -33,7 +33,7 @@ from replica.figures import FIGURES
     type=click.Path(path_type=Path),
     default=Path(),
     metavar="DIR",
-    help="The folder to write to.  [default: this one]",
+    help="The folder to write to, made if it is missing.  [default: this one]",
 )
 @click.option("--format", "forms", default="png,pdf", show_default=True, help="Of png and pdf, by commas.")
 @click.option("--quick", is_flag=True, help="Coarse grids and few, small experiments: a first look.")

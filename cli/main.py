@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -57,6 +58,13 @@ class Commands(click.Group):
         options |= {"standalone_mode": False, "prog_name": "replica"}
         try:
             code = super().main(args, *rest, **options)
+        except click.exceptions.NoArgsIsHelpError as error:
+            click.echo(error.format_message(), err=True)
+            sys.exit(error.exit_code)
+        except click.MissingParameter as error:
+            about = error.param.help if isinstance(error.param, click.Option) and error.param.help else ""
+            click.echo(f"Error: {error.format_message()} {about}".rstrip(), err=True)
+            sys.exit(error.exit_code)
         except click.ClickException as error:
             # One sentence, without the usage lines that click puts before it.
             click.echo(f"Error: {error.format_message()}", err=True)
@@ -68,6 +76,10 @@ class Commands(click.Group):
         except (InputError, NumericalError) as error:
             click.echo(f"Error: {error}", err=True)
             sys.exit(error.exit_code)
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            click.echo(f"Error: {f'{error.filename!r}: ' if error.filename else ''}{reason}", err=True)
+            sys.exit(NumericalError.exit_code)
         except OverflowError as error:
             click.echo(f"Error: {error}", err=True)
             sys.exit(NumericalError.exit_code)

@@ -10,12 +10,13 @@ import click
 from replica.cli.output import format_option, plain, report_text, table_text
 from replica.cli.parameters import Number, parameter_options
 from replica.cli.progress import FAILED, PARTLY_FAILED, Display
+from replica.exceptions import InputError
 
 
 @click.command()
 @parameter_options()
 @click.option("--dim", type=int, required=True, help="Input dimension D, at least 2.")
-@click.option("--repeats", type=int, default=5, show_default=True, help="Number of experiments.")
+@click.option("--repeats", type=int, default=5, show_default=True, help="Number of experiments, at least 1.")
 @click.option(
     "--seed", type=int, default=0, show_default=True, help="Seed of the random numbers, at least 0."
 )
@@ -36,7 +37,7 @@ from replica.cli.progress import FAILED, PARTLY_FAILED, Display
     type=int,
     default=-1,
     show_default="all cores",
-    help="Number of threads; results do not depend on it.",
+    help="Number of threads, at least 1, or counted from all cores if negative; results do not depend on it.",
 )
 @format_option
 def command(
@@ -51,6 +52,10 @@ def command(
     from replica.parameters import Parameters
     from replica.simulation import simulate
 
+    if jobs == 0:
+        raise InputError(
+            "jobs = 0 is outside the allowed range: positive, or negative, counted from all cores"
+        )
     with Display(unit="repeat") as display:
         done = simulate(
             Parameters(**values),
@@ -81,8 +86,10 @@ def command(
 
 
 def _table(report: Mapping[str, Any]) -> str:
+    from replica.parameters import as_given
+
     def point(name: str) -> str:
-        return "  ".join(f"{key} {value:g}" for key, value in report[name].items())
+        return "  ".join(f"{key} {as_given(value)}" for key, value in report[name].items())
 
     estimates = {**report["errors"], **report["differences"], "training error": report["training_error"]}
     for protocol, parts in report.get("decomposition", {}).items():

@@ -51,7 +51,8 @@ def draw(drawn: Mapping[str, xr.Dataset]) -> Figure:
     figure = drawing(figsize=(9.6, 5.2))
     panels = figure.subplots(2, 3, sharex=True, sharey="row", height_ratios=[3, 2])
     looks = dict(zip(measured["dim"].values, family(measured.sizes["dim"]), strict=True))
-    extrapolated = {"color": "black", "marker": "D", "markerfacecolor": "white"}
+    extrapolated = {"color": "black", "marker": "o", "markerfacecolor": "white"}
+    left = measured["mean"] / measured["theory"] - 1, measured["ratio"] - 1
     for (above, below), protocol in zip(panels.T, PROTOCOLS, strict=True):
         points = measured.sel(protocol=protocol)
         above.plot(theory["kappa"], theory["errors"].sel(protocol=protocol), color="black", zorder=1)
@@ -62,11 +63,17 @@ def draw(drawn: Mapping[str, xr.Dataset]) -> Figure:
             draw_points(above, place, here["mean"], here["stderr"], look)
             ratio, error = here["mean"] / here["theory"], here["stderr"] / here["theory"]
             draw_points(below, place, ratio - 1, error, look)
-        draw_points(below, measured["kappa"], points["ratio"] - 1, points["ratio_allowed"], extrapolated)
+        # A little to the right, or its bar would hide those of the largest D.
+        beside = 1.04 * measured["kappa"]
+        draw_points(below, beside, points["ratio"] - 1, points["ratio_allowed"], extrapolated)
         above.set_title(TITLES[protocol])
         above.set_xscale("log")
         above.set_yscale("log")
         below.set_xlabel(axis_label("kappa"))
+    low = min(0.0, *(float(part.min()) for part in left))
+    high = max(0.01, *(float(part.max()) for part in left))
+    # One wide bar would flatten all that the panel shows.
+    panels[1, 0].set_ylim(low - (high - low) / 2, high + (high - low) / 2)
     for axis in (panels[0, 0].xaxis, panels[0, 0].yaxis):
         plain_ticks(axis)
     panels[0, 0].set_ylabel("mean squared error\n(dimensionless)")
@@ -94,8 +101,9 @@ def caption(drawn: Mapping[str, xr.Dataset]) -> str:
         "label noise included, on tasks of the pre-training (TM), new tasks of the low-rank family (IDG) "
         "and tasks without the structure (ODG). Line: theory in the limit of high dimension, at the ratios "
         f"asked for. Points: {experiments_in_words(measured)}. Below: what is left when each experiment is "
-        "divided by the theory at its own ratios; it falls like 1/D. Open diamonds: the same extrapolated "
-        "to infinite D, where bars reach as far as chance may (three standard errors of a normal law, "
-        f"widened for few repeats). Verdicts on {int(known.sum())} comparisons: {', '.join(verdicts)}. "
+        "divided by the theory at its own ratios; it falls like 1/D. Open circles, a little to the right: "
+        "the same extrapolated to infinite D, where bars reach as far as chance may (three standard errors "
+        "of a normal law, widened for few repeats), out of the panel if need be. "
+        f"Verdicts on {int(known.sum())} comparisons: {', '.join(verdicts)}. "
         f"Parameters: {fixed_parameters(drawn['theory'])}. All quantities are dimensionless."
     )

@@ -67,7 +67,7 @@ def produce(
     Parameters
     ----------
     names: of `FIGURES`.
-    folder: where the files go; it must exist.
+    folder: where the files go; made if it is missing.
     configs: for one figure, configs in place of its own, as for `tasks`.
     stores: for one figure, stored results to draw instead, which are then left as they are.
     forms: of `FORMS`.
@@ -81,8 +81,8 @@ def produce(
 
     Raises
     ------
-    InputError: an unknown name or form, a missing folder, a config that cannot be used or a file in the way,
-        before anything runs; or a store that lacks what its figure needs.
+    InputError: an unknown name or form, a folder that cannot be made, a config that cannot be used or a
+        file in the way, before anything runs; or a store that lacks what its figure needs.
     """
     for name in names:
         if name not in FIGURES:
@@ -94,8 +94,6 @@ def produce(
         raise InputError("a figure is drawn from configs or from stores; give one of the two")
     if len(names) > 1 and (configs or stores):
         raise InputError("configs and stores belong to one figure; name that figure")
-    if not folder.is_dir():
-        raise InputError(f"the folder {str(folder)!r} of the output does not exist; make it first")
     planned = {name: tasks(name, configs, quick=quick) for name in names}
     for name, sweeps in planned.items():
         # A sweep goes on from a store of its own and guards any other.
@@ -104,6 +102,12 @@ def produce(
             if target.exists() and not overwrite:
                 raise InputError(f"the output {str(target)!r} exists; give --overwrite to replace it")
 
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"the folder {str(folder)!r} of the output cannot be made: {error.strerror}"
+        ) from None
     made = []
     for name, sweeps in planned.items():
         with ExitStack() as opened:

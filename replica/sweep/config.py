@@ -100,7 +100,7 @@ class Config:
         shipped = configs.names()
         path = configs.path(str(source)) if str(source) in shipped else Path(source)
         try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
+            table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         except FileNotFoundError:
             raise InputError(
                 f"there is no config file {str(path)!r}; give a path or one of the names {', '.join(shipped)}"
@@ -108,7 +108,8 @@ class Config:
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
             raise InputError(f"the config {str(path)!r} cannot be read: {reason}") from None
-        except tomllib.TOMLDecodeError as error:
+        except (ValueError, RecursionError) as error:
+            # Not all is a TOMLDecodeError: integers of thousands of digits, brackets nested as deep.
             raise InputError(f"the config {str(path)!r} is not TOML: {error}") from None
         try:
             return cls.from_dict(table, quick=quick)
@@ -226,7 +227,7 @@ def _value(key: str, name: str, given: Any) -> float:
         number = float(given)
     except OverflowError:
         raise InputError(
-            f"{key} = {given} is beyond double precision; allowed range {RANGES[name]}"
+            f"{key}{_integer_told(int(given))} is beyond double precision; allowed range {RANGES[name]}"
         ) from None
     return validated(name, number, key)
 
@@ -236,8 +237,13 @@ def _integer(key: str, given: Any, low: int, high: float = np.inf) -> int:
     if isinstance(given, bool) or not isinstance(given, int):
         raise InputError(f"{key} = {given!r} is not an integer; allowed range {allowed}")
     if not low <= given <= high:
-        raise InputError(f"{key} = {given} is outside the allowed range {allowed}")
+        raise InputError(f"{key}{_integer_told(given)} is outside the allowed range {allowed}")
     return given
+
+
+def _integer_told(number: int) -> str:
+    """An integer in a sentence; Python refuses to print those of thousands of digits."""
+    return f" = {number}" if number.bit_length() < 2000 else f", an integer of {number.bit_length()} bits,"
 
 
 def _axis(key: str, name: str, given: Any) -> np.ndarray:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from replica.exceptions import InputError
 from replica.sweep import store
 from replica.sweep.parts import MISSING, STATUSES, failed, parts_of, states
 from replica.sweep.table import grid_of, table
-from replica.sweep.work import MANIFEST, SLAB, parts_folder
+from replica.sweep.work import SLAB, parts_folder, read_manifest
 
 SHOWN = 20
 """How many failed points are told one by one."""
@@ -38,15 +36,11 @@ def describe(path: str | Path) -> dict[str, Any]:
     InputError: there is neither a result nor an unfinished sweep, or it is damaged.
     """
     path = Path(path)
-    manifest = parts_folder(path) / MANIFEST
-    if path.exists() or not manifest.exists():
+    facts = None if path.exists() else read_manifest(parts_folder(path))
+    if facts is None:
         return _of_result(path)
-    try:
-        facts = json.loads(manifest.read_text())
-    except ValueError:
-        raise InputError(f"{str(manifest)!r} is damaged and is not used") from None
     identity = facts["identity"]
-    pieces = parts_of(store.fingerprint(identity), manifest.parent)
+    pieces = parts_of(store.fingerprint(identity), parts_folder(path))
     return (
         {"path": str(path), "finished": False, "grid": facts["grid"]}
         | _contents(pieces, facts["points"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -48,24 +47,25 @@ class Draft:
         self._output.write(box)
         self._output.sync()
 
-    def become(self, target: Path, facts: Mapping[str, Any]) -> None:
-        """Complete the file and move it to `target`, once every box is written.
-
-        Raises
-        ------
-        OSError: a box could not be written.
-        """
-        for write in self._writes:
-            write.result()
-        assert self._output is not None
-        self._output.describe(facts)
-        self._output.close()
-        self.path.replace(target)
+    def becomes(self, target: Path, facts: Mapping[str, Any]) -> bool:
+        """Complete the file and move it to `target`; False if it does not hold every box."""
+        if not self.whole:
+            return False
+        try:
+            for write in self._writes:
+                write.result()
+            assert self._output is not None
+            self._output.describe(facts)
+            self._output.close()
+            self.path.replace(target)
+        except Exception:
+            # Whatever it was: the boxes are in memory still, and the output can be made from them.
+            return False
+        return True
 
     def drop(self) -> None:
         """Give the file up, if it has not become anything."""
         self._thread.shutdown(cancel_futures=True)
         if self._output is not None:
-            with suppress(OSError, RuntimeError):
-                self._output.close()
+            self._output.abandon()
         self.path.unlink(missing_ok=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from replica.exceptions import InputError
@@ -72,8 +71,19 @@ def locked(folder: Path) -> Iterator[Path]:
                 yield folder
             finally:
                 if [path.name for path in folder.glob("*")] == [LOCK]:
-                    shutil.rmtree(folder, ignore_errors=True)
+                    # The lock goes last: from then on the folder may belong to another run.
+                    (folder / LOCK).unlink(missing_ok=True)
+                    with suppress(OSError):
+                        folder.rmdir()
             return
+
+
+def empty(folder: Path) -> None:
+    """Remove all that a folder holds but its lock; what cannot be removed stays."""
+    for path in folder.glob("*"):
+        if path.name != LOCK:
+            with suppress(OSError):
+                path.unlink()
 
 
 def _is_file_at(handle: int, path: Path) -> bool:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import errno
 import shutil
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures.process import BrokenProcessPool
@@ -25,7 +27,7 @@ import xarray as xr
 from threadpoolctl import ThreadpoolController
 
 from replica.exceptions import InputError, NumericalError
-from replica.sweep.files import locked
+from replica.sweep.files import empty, locked
 from replica.sweep.grid import Box, Grid
 from replica.sweep.parts import ANSWERS, MISSING, Finished, Part, Shelf, failed, joined, raised, states
 from replica.sweep.tasks import Task
@@ -151,7 +153,7 @@ def run(
         finally:
             # Nothing is left after a refusal; after an interruption there are parts to go on from.
             if not any(folder.glob("*.npz")):
-                shutil.rmtree(folder, ignore_errors=True)
+                empty(folder)
     return Outcome.of(path, grid, work.status)
 
 
@@ -190,14 +192,35 @@ def _explained(work: Work, say: Say) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        work.keep()
-        say(kept())
+        with _deaf():
+            try:
+                work.keep()
+            except OSError as error:
+                say(f"the work of the last seconds cannot be kept: {error.strerror or error}")
+            say(kept())
         raise
+    except InputError as error:
+        with suppress(OSError):
+            work.keep()
+        raise InputError(f"{error}; {kept()}" if work.parts else str(error)) from None
     except OSError as error:
         with suppress(OSError):
             work.keep()
         reason = "the disk is full" if error.errno == errno.ENOSPC else str(error)
         raise OSError(error.errno, f"{reason}; {kept()}") from error
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """No second interrupt ends what the first one asked for."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 class Pace:

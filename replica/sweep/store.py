@@ -187,8 +187,10 @@ def assemble(path: Path, grid: Grid, pieces: Sequence[Piece], facts: Mapping[str
         for piece in pieces:
             output.write(piece)
         output.describe(facts)
-    finally:
         output.close()
+    except BaseException:
+        output.abandon()
+        raise
 
 
 class Output:
@@ -238,6 +240,14 @@ class Output:
     def close(self) -> None:
         """Let the file go."""
         self._file.close()
+
+    def abandon(self) -> None:
+        """Let the file go, whose contents nobody needs, even if the disk is full."""
+        if self._file:
+            # HDF5 crashes the process later if it cannot write its last words, so they get room.
+            os.ftruncate(self._file.id.get_vfd_handle(), 0)
+            with suppress(OSError, RuntimeError):
+                self._file.close()
 
 
 FILL = {"f": np.nan, "U": "", "O": ""}

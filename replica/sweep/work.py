@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,15 @@ import numpy as np
 from replica.exceptions import InputError
 from replica.sweep import store
 from replica.sweep.draft import Draft
-from replica.sweep.files import replacing
+from replica.sweep.files import empty, replacing
 from replica.sweep.grid import Grid
 from replica.sweep.parts import MISSING, Finished, Part, Shelf, next_run, parts_of
 
 MANIFEST, DRAFT = "manifest.json", "draft.nc"
+KNOWN = {"identity", "replaces", "versions", "points", "grid"}
+"""What a manifest tells."""
+NAME_BYTES = 255 - len(".1234567890.tmp")
+"""The longest name of an output, which files with longer names are written beside."""
 SLAB = 2**17
 """Points of a stored result that are read at a time."""
 HELD_SECONDS, HELD_POINTS = 2.0, 2**20
@@ -34,14 +38,36 @@ def check_output(path: Path, overwrite: bool = True) -> None:
 
     Raises
     ------
-    InputError: its folder does not exist, it is a folder itself, or it exists and is not to be overwritten.
+    InputError: its folder does not exist, it is a folder itself, its name is too long, or it exists and is
+        not to be overwritten.
     """
     if not path.parent.is_dir():
         raise InputError(f"the folder {str(path.parent)!r} of the output does not exist; make it first")
     if path.is_dir():
         raise InputError(f"the output {str(path)!r} is a folder; give the name of a file")
+    if len(os.fsencode(path.name)) > NAME_BYTES:
+        raise InputError(f"the name of the output has {len(path.name)} characters; allowed are {NAME_BYTES}")
     if path.exists() and not overwrite:
         raise InputError(f"the output {str(path)!r} exists; give --overwrite to replace it")
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """What an unfinished sweep says of itself, if there is one.
+
+    Raises
+    ------
+    InputError: the manifest is damaged.
+    """
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError):
+        manifest = None
+    if not (isinstance(manifest, dict) and manifest.keys() >= KNOWN):
+        raise InputError(f"{str(path)!r} is damaged and is not used; give --overwrite to start anew")
+    return manifest
 
 
 class Work:
@@ -74,7 +100,7 @@ class Work:
         """
         self.path, self.grid, self.identity = path, grid, identity
         self.folder = parts_folder(path)
-        manifest = None if overwrite else self._manifest()
+        manifest = None if overwrite else read_manifest(self.folder)
         if manifest is not None:
             store.same(manifest["identity"], identity, self.folder)
         # An output that is to be replaced stays until the new one is whole, through interruptions too.
@@ -98,16 +124,6 @@ class Work:
             self._read_part(part, say)
         if not (self.has_base or found):
             self.draft = Draft(self.folder / DRAFT, grid)
-
-    def _manifest(self) -> dict[str, Any] | None:
-        try:
-            return json.loads((self.folder / MANIFEST).read_text())
-        except FileNotFoundError:
-            return None
-        except ValueError:
-            raise InputError(
-                f"{str(self.folder / MANIFEST)!r} is damaged and is not used; give --overwrite to start anew"
-            ) from None
 
     def _read_base(self) -> None:
         try:
@@ -188,12 +204,13 @@ class Work:
             },
         }
         with replacing(self.path, self.folder) as temporary:
-            if self.draft is not None and self.draft.whole:
-                self.draft.become(temporary, facts)
+            if self.draft is not None and self.draft.becomes(temporary, facts):
+                pass
             elif self.has_base:
                 with store.read(self.path) as base:
                     slabs = [store.Slab(base, box) for box in self.grid.boxes(SLAB)]
                     store.assemble(temporary, self.grid, [*slabs, *results], facts)
             else:
                 store.assemble(temporary, self.grid, results, facts)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        self.close()
+        empty(self.folder)

@@ -1,5 +1,6 @@
 """What the group of commands adds to all of them."""
 
+import errno
 import fcntl
 import os
 import pty
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import termios
 from contextlib import suppress
+from unittest.mock import Mock
 
 import click
 import pytest
@@ -18,6 +20,25 @@ from click.testing import CliRunner
 from replica.cli.main import main
 
 WIDTH = 100
+
+
+def test_a_disk_that_fails_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = OSError(errno.ENOSPC, "words of a library", "out.csv")
+    monkeypatch.setattr("replica.sweep.describe", Mock(side_effect=error))
+    done = CliRunner().invoke(main, ["show", "any.nc"])
+    assert (done.exit_code, done.stderr) == (1, "Error: 'out.csv': No space left on device\n")
+
+
+def test_what_is_missing_is_named_with_its_range() -> None:
+    done = CliRunner().invoke(main, ["solve", "--alpha", "2", "--kappa", "1", "--rho", "1"])
+    assert done.exit_code == 2
+    assert done.stderr == "Error: Missing option '--gamma'. Pre-training prompts, M/D^2, (0, inf).\n"
+
+
+def test_no_command_shows_the_help() -> None:
+    done = CliRunner().invoke(main, [])
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith("Usage: replica")
 
 
 def test_an_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -116,7 +116,7 @@ def test_failed_repeats_are_named_with_their_seeds(
         ({"gain": "nan"}, ["gain = nan"]),
         ({"gain": "much"}, ["--gain", "'much'"]),
         ({"rtol": "0"}, ["rtol = 0", "(0, 0.01]"]),
-        ({"jobs": "0"}, ["n_jobs = 0"]),
+        ({"jobs": "0"}, ["Error: jobs = 0", "positive"]),
         ({"dim": "100000"}, ["dim = 100000", "GB of memory", "are available"]),
     ],
 )

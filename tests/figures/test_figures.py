@@ -101,6 +101,24 @@ def test_points_without_an_answer_are_left_out_and_counted() -> None:
     assert render("phase-diagram", dataset, ["png"])["png"].startswith(b"\x89PNG")
 
 
+def test_an_infinite_kappa_is_left_out_and_said() -> None:
+    figure = load("phase-diagram")
+    grid = Parameters.grid(**POINT, kappa=[np.inf, 0.3, 0.6], rho=[0.5, 0.9])
+    dataset = figure.data(solve(grid).to_dataset())
+    assert dataset["kappa"].values.tolist() == [0.3, 0.6]
+    assert "kappa = inf, which the store has too, is not shown" in figure.caption(dataset)
+    assert render("phase-diagram", dataset, ["png"])["png"].startswith(b"\x89PNG")
+    with pytest.raises(InputError, match="needs finite values of kappa"):
+        figure.data(solve(Parameters.grid(**POINT, kappa=[np.inf], rho=[0.5, 0.9])).to_dataset())
+
+
+def test_the_folder_of_figures_is_made(tmp_path: Path) -> None:
+    made = tmp_path / "new" / "folder"
+    done = CliRunner().invoke(main, ["figure", "softmax-fit", "--quick", "--quiet", "-o", str(made)])
+    assert done.exit_code == 0, done.stderr
+    assert (made / "softmax-fit.png").exists()
+
+
 @pytest.mark.parametrize("name", [n for n in STORED if any(store["status"].ndim for store in smallest(n))])
 def test_points_that_failed_are_not_drawn(name: str) -> None:
     """A failed point gives the same drawing whatever numbers stand there."""
@@ -223,7 +241,7 @@ def test_the_command_writes_drawings_caption_and_store(tmp_path: Path, config: P
     [
         (["no-such"], ["'no-such'", "phase-diagram"]),
         (["phase-diagram", "--format", "svg"], ["'svg'", "png, pdf"]),
-        (["phase-diagram", "-o", "missing"], ["'missing'"]),
+        (["phase-diagram", "-o", "/dev/null/x"], ["'/dev/null/x'", "cannot be made: Not a directory"]),
         (["phase-diagram", "--config", "missing.toml"], ["missing.toml"]),
         (["phase-diagram", "--store", "missing.nc"], ["missing.nc"]),
         (["phase-diagram", "--store", "a.nc", "--config", "b.toml"], ["one of the two"]),

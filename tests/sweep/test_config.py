@@ -167,6 +167,10 @@ REFUSED = {
         {"grid": AXES | {"kappa": [10**400]}},
         r"grid.kappa\[0\] = 10+ is beyond double precision; allowed range \(0, inf\]",
     ),
+    "an integer that cannot be printed": (
+        {"grid": AXES | {"kappa": [16**5000]}},
+        r"grid.kappa\[0\], an integer of 20001 bits, is beyond double precision; allowed range \(0, inf\]",
+    ),
     "number for a list": (
         {"grid": AXES | {"rho": 0.1}},
         "grid.rho = 0.1 is neither a list of values nor a range",
@@ -320,6 +324,20 @@ def test_a_syntax_error_names_its_line(tmp_path: Path) -> None:
     broken.write_text("[parameters]\nalpha = 8\ngamma = = 1\n")
     with pytest.raises(InputError, match=r"broken\.toml' is not TOML: .*line 3"):
         Config.load(broken)
+
+
+@pytest.mark.parametrize("value", ["1" * 5000, "[" * 3000 + "]" * 3000], ids=["digits", "brackets"])
+def test_what_the_parser_gives_up_on_is_not_toml(value: str, tmp_path: Path) -> None:
+    file = tmp_path / "odd.toml"
+    file.write_text(f"[parameters]\nalpha = {value}\n")
+    with pytest.raises(InputError, match=r"odd\.toml' is not TOML: "):
+        Config.load(file)
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "windows.toml"
+    file.write_text(configs.path("phase-diagram").read_text(), encoding="utf-8-sig")
+    assert Config.load(file) == Config.load("phase-diagram")
 
 
 def test_a_refusal_names_the_file(tmp_path: Path) -> None:

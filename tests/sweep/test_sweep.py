@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import random
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ from click.testing import CliRunner
 from replica import Parameters, Status, __version__, solve
 from replica.cli.main import main
 from replica.exceptions import InputError
-from replica.sweep import Config, Theory, read, run, store, work
+from replica.sweep import Config, Theory, describe, read, run, runner, store, work
 from replica.sweep.grid import Grid
 from replica.sweep.runner import LIMIT, Pace
 
@@ -133,7 +134,7 @@ def test_a_short_sweep_is_stored_while_it_runs(tmp_path: Path, monkeypatch: pyte
 def test_a_short_sweep_that_cannot_be_stored_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = product(20, 30)
     with monkeypatch.context() as patch:
-        patch.setattr(store.Output, "sync", Mock(side_effect=OSError(errno.ENOSPC, "no room")))
+        patch.setattr(store.Output, "write", Mock(side_effect=OSError(errno.ENOSPC, "no room")))
         with pytest.raises(OSError, match=r"the disk is full; 600 of 600 points are kept in out\.nc\.parts"):
             run(task, tmp_path / "out.nc")
     assert {path.suffix for path in (tmp_path / "out.nc.parts").iterdir()} == {"", ".json", ".npz"}
@@ -141,6 +142,55 @@ def test_a_short_sweep_that_cannot_be_stored_is_kept(tmp_path: Path, monkeypatch
     assert sum(task.calls) == 600
     with read(tmp_path / "out.nc") as stored:
         xr.testing.assert_equal(stored, task.evaluate(task.axes))
+
+
+def test_a_draft_that_breaks_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store.Output, "sync", Mock(side_effect=KeyError("status")))
+    task = product(20, 30)
+    run(task, tmp_path / "out.nc")
+    with read(tmp_path / "out.nc") as stored:
+        xr.testing.assert_equal(stored, task.evaluate(task.axes))
+    assert [path.name for path in tmp_path.iterdir()] == ["out.nc"]
+
+
+def test_a_run_that_ends_leaves_the_next_one_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the lock is gone, the folder may be another run's."""
+    unlink, theirs = Path.unlink, ["draft.nc", "lock", "theirs.npz"]
+
+    def taken_over(path: Path, missing_ok: bool = False) -> None:
+        unlink(path, missing_ok)
+        if path.name == "lock":
+            for name in theirs:
+                (path.parent / name).write_text("theirs")
+
+    monkeypatch.setattr(Path, "unlink", taken_over)
+    run(product(30), tmp_path / "out.nc")
+    assert sorted(path.name for path in (tmp_path / "out.nc.parts").iterdir()) == theirs
+
+
+def test_what_is_computed_is_kept_when_the_rest_cannot_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, task = tmp_path / "out.nc", product(300)
+    with monkeypatch.context() as patch:
+        # The pace is trusted from the second box on, and then the disk is small.
+        patch.setattr(runner, "SECONDS", 0.0)
+        patch.setattr(
+            "shutil.disk_usage", lambda _: SimpleNamespace(free=1e9 if len(task.calls) < 2 else 1e3)
+        )
+        with pytest.raises(InputError, match=r"300 points are kept in out\.nc\.parts; the same command"):
+            run(task, out)
+    run(task, out)
+    assert sum(task.calls) == 300
+
+
+def test_a_second_interrupt_waits_for_the_first() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with runner._deaf():
+        signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) is before
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
 
 
 def test_every_engine_reads_a_store(tmp_path: Path) -> None:
@@ -240,6 +290,8 @@ def test_outputs_that_cannot_be(tmp_path: Path) -> None:
         run(task, tmp_path / "lost" / "out.nc")
     with pytest.raises(InputError, match="is a folder; give the name of a file"):
         run(task, tmp_path)
+    with pytest.raises(InputError, match="the name of the output has 250 characters; allowed are 240"):
+        run(task, tmp_path / ("x" * 247 + ".nc"))
     (tmp_path / "out.nc").write_text("precious")
     with pytest.raises(
         InputError, match=r"the output exists: '.*out\.nc' is not a whole .* give --overwrite"
@@ -401,10 +453,13 @@ def test_a_damaged_part_is_said_and_computed_again(seed: int, tmp_path: Path) ->
         xr.testing.assert_equal(stored, task.evaluate(task.axes))
 
 
-def test_a_damaged_manifest_is_said_and_not_used(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ['{"identity', "[]", '{"identity": 1}'])
+def test_a_damaged_manifest_is_said_and_not_used(content: str, tmp_path: Path) -> None:
     out = tmp_path / "out.nc"
     interrupted(out, 300)
-    (tmp_path / "out.nc.parts" / "manifest.json").write_text('{"identity')
+    (tmp_path / "out.nc.parts" / "manifest.json").write_text(content)
+    with pytest.raises(InputError, match=r"manifest.json' is damaged and is not used"):
+        describe(out)
     with pytest.raises(InputError, match=r"manifest.json' is damaged and is not used; give --overwrite"):
         run(product(300), out)
     run(product(300), out, overwrite=True)
