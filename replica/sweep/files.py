@@ -49,7 +49,9 @@ def locked(folder: Path) -> Iterator[Path]:
         try:
             folder.mkdir(exist_ok=True)
             file = (folder / LOCK).open("a+")
-        except FileNotFoundError:
+        except (FileNotFoundError, FileExistsError):
+            if os.path.lexists(folder) and not folder.is_dir():
+                raise InputError(f"{str(folder)!r}, where a sweep keeps its parts, is no folder") from None
             continue  # The run that held the folder has just ended and removed it.
         except OSError as error:
             raise InputError(f"the folder {str(folder.parent)!r} is not writable: {error.strerror}") from None

@@ -292,6 +292,11 @@ def test_outputs_that_cannot_be(tmp_path: Path) -> None:
         run(task, tmp_path)
     with pytest.raises(InputError, match="the name of the output has 250 characters; allowed are 240"):
         run(task, tmp_path / ("x" * 247 + ".nc"))
+    (tmp_path / "in_the_way.nc.parts").write_text("precious")
+    with pytest.raises(
+        InputError, match=r"in_the_way\.nc\.parts', where a sweep keeps its parts, is no folder"
+    ):
+        run(task, tmp_path / "in_the_way.nc")
     (tmp_path / "out.nc").write_text("precious")
     with pytest.raises(
         InputError, match=r"the output exists: '.*out\.nc' is not a whole .* give --overwrite"
