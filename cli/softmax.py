@@ -43,15 +43,19 @@ seed_option = click.option("--seed", type=click.IntRange(min=0), default=0, show
 block_option = click.option(
     "--block-rows", type=int, help="Rows of S held at a time; left out, as many as fit a core's cache."
 )
+overwrite_option = click.option("--overwrite", is_flag=True, help="Replace the output if it exists.")
 
 
 @command.command()
 @file_argument
 @loss_option
 @click.option("--arrays", type=click.Path(path_type=Path), help="Write the gradients to this .npz file.")
+@overwrite_option
 @block_option
 @format_option
-def evaluate(file: Path, kind: str, arrays: Path | None, block_rows: int | None, form: str) -> None:
+def evaluate(
+    file: Path, kind: str, arrays: Path | None, overwrite: bool, block_rows: int | None, form: str
+) -> None:
     """Evaluate a loss and its gradients at X.
 
     `norms` are spectral for A1 and A2 and Frobenius for X. Where a double does not hold the rescaled loss or
@@ -63,6 +67,7 @@ def evaluate(file: Path, kind: str, arrays: Path | None, block_rows: int | None,
     from replica.softmax import evaluate as evaluate_loss
     from replica.softmax.losses import exponential
 
+    _check_output(arrays, overwrite)
     problem, X = _loaded(file)
     result = evaluate_loss(
         problem, X, kind, wrt=("X", "A1", "A2", "B") if arrays else ("X", "A1", "A2"), block_rows=block_rows
@@ -122,8 +127,9 @@ def evaluate(file: Path, kind: str, arrays: Path | None, block_rows: int | None,
 )
 @click.option("--max-iterations", type=click.IntRange(min=1), default=200, show_default=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the best X to this .npz file.")
+@overwrite_option
 @format_option
-def fit(file: Path, kind: str, output: Path | None, form: str, **options: Any) -> int:
+def fit(file: Path, kind: str, output: Path | None, overwrite: bool, form: str, **options: Any) -> int:
     """Minimise a loss over X from one or more starts.
 
     The losses are not convex: `n_minima` says how many distinct minima the starts found. Both losses are
@@ -134,6 +140,7 @@ def fit(file: Path, kind: str, output: Path | None, form: str, **options: Any) -
     from replica.softmax import FitStatus, Iterate, load, save
     from replica.softmax import fit as fit_weights
 
+    _check_output(output, overwrite)
     problem, X = load(file)
     with tqdm(desc="iterations", unit="", disable=None) as bar:
 
@@ -209,6 +216,7 @@ def lipschitz(
 @click.option(
     "--labels", type=click.Path(path_type=Path), help="Write the shifted labels B to this .npz file."
 )
+@overwrite_option
 @block_option
 @format_option
 def shift(
@@ -219,6 +227,7 @@ def shift(
     steps: int,
     R: float | None,
     labels: Path | None,
+    overwrite: bool,
     block_rows: int | None,
     form: str,
 ) -> None:
@@ -233,6 +242,7 @@ def shift(
         raise InputError("the step is to be given by exactly one of --to and --gradient-step")
     if steps > 1 and size is None:
         raise InputError(f"--steps {steps} needs --gradient-step; a step given by --to is a single one")
+    _check_output(labels, overwrite)
     problem, X = _loaded(file)
     if other is not None:
         X_next, data = _step_to(other, problem)
@@ -263,11 +273,13 @@ def shift(
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), required=True, help="The .npz file to write."
 )
-def make(n: int, d: int, m: int | None, seed: int, radius: float, planted: bool, output: Path) -> None:
+@overwrite_option
+def make(output: Path, overwrite: bool, **options: Any) -> None:
     """Make a random instance; without --planted the rows of B are uniform on the simplex."""
     from replica.softmax import random_instance, save
 
-    save(output, random_instance(n, d, seed=seed, radius=radius, planted=planted, m=m).arrays())
+    _check_output(output, overwrite)
+    save(output, random_instance(**options).arrays())
 
 
 @command.command()
@@ -277,6 +289,13 @@ def equations(kind: str) -> None:
     from replica.softmax.derivation import equations as derived
 
     click.echo(derived(kind))
+
+
+def _check_output(path: Path | None, overwrite: bool) -> None:
+    if path is not None:
+        from replica.sweep.work import check_output
+
+        check_output(path, overwrite)
 
 
 def _loaded(file: Path) -> tuple[Problem, np.ndarray]:

@@ -63,6 +63,35 @@ def test_make_writes_the_random_instance(file: Path, tmp_path: Path) -> None:
         assert log_loss(problem, stored["X_planted"]) < 2 * np.log(1e-14)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["make", "--n", 5, "--d", 2, "-o"],
+        ["evaluate", "a.npz", "--arrays"],
+        ["fit", "a.npz", "-o"],
+        ["shift", "a.npz", "--gradient-step", 0.1, "--labels"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_an_existing_file_is_kept_unless_it_is_to_be_replaced(
+    file: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[Any]
+) -> None:
+    monkeypatch.chdir(file.parent)
+    before = file.read_bytes()
+    with monkeypatch.context() as computing:
+        # Refused before anything is computed.
+        for name in ("random_instance", "evaluate", "fit", "label_shift", "load"):
+            computing.setattr(f"replica.softmax.{name}", None)
+        refused = run(*arguments, "a.npz")
+    assert refused.exit_code == 2
+    assert refused.stderr == "Error: the output 'a.npz' exists; give --overwrite to replace it\n"
+    assert refused.stdout == ""
+    assert file.read_bytes() == before
+    assert run(*arguments, "a.npz", "--overwrite").exit_code == 0
+    assert file.read_bytes() != before
+    assert list(file.parent.iterdir()) == [file]
+
+
 @pytest.mark.parametrize("kind", ["normalized", "rescaled"])
 def test_evaluate_prints_and_writes_what_the_library_returns(file: Path, tmp_path: Path, kind: str) -> None:
     problem, X = load(file)
@@ -175,7 +204,7 @@ def test_shift_to_another_file(file: Path, tmp_path: Path) -> None:
     np.savez(other, X=X_next, A1=2 * problem.A1, B=problem.B)
     for kind in ("normalized", "rescaled"):
         expected = label_shift(problem, X, X_next, kind, A1_next=2 * problem.A1)
-        found = report("shift", file, "--to", other, "--loss", kind, "--labels", labels)
+        found = report("shift", file, "--to", other, "--loss", kind, "--labels", labels, "--overwrite")
         assert found["shift_norm"] == expected.norm
         assert found["bounds"] == expected.bounds
         assert found["residual_identity"] == expected.residual_identity
@@ -237,7 +266,7 @@ def test_evaluate_for_people_and_for_spreadsheets(file: Path, form: str) -> None
         (["evaluate", "nan.npz"], "X of shape (1, 1) holds nan; allowed are finite numbers"),
         (["evaluate", "good.npz", "--block-rows", "0"], "block_rows = 0 is outside"),
         (["evaluate", "good.npz", "--loss", "other"], "'other' is not one of"),
-        (["evaluate", "good.npz", "--arrays", "no/out.npz"], "no/out.npz cannot be written"),
+        (["evaluate", "good.npz", "--arrays", "no/out.npz"], "the folder 'no' of the output does not exist"),
         (["fit", "good.npz", "--tolerance", "0"], "tolerance = 0.0 is outside the allowed range (0, inf)"),
         (["lipschitz", "good.npz", "--radius", "0.1"], "radius = 0.1 is below |X|_F = 1"),
         (["lipschitz", "good.npz", "--R", "0.1"], "R = 0.1 is outside the allowed range [1, inf)"),
