@@ -126,7 +126,12 @@ def evaluate(
     "--tolerance", type=float, default=1e-8, show_default=True, help="On gradient_norm or fit_norm."
 )
 @click.option("--max-iterations", type=click.IntRange(min=1), default=200, show_default=True)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write the best X to this .npz file.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Write A1, A2, B and the best X to this .npz file.",
+)
 @overwrite_option
 @format_option
 def fit(file: Path, kind: str, output: Path | None, overwrite: bool, form: str, **options: Any) -> int:
@@ -137,7 +142,7 @@ def fit(file: Path, kind: str, output: Path | None, overwrite: bool, form: str, 
     """
     from tqdm import tqdm
 
-    from replica.softmax import FitStatus, Iterate, load, save
+    from replica.softmax import FitStatus, Instance, Iterate, load, save
     from replica.softmax import fit as fit_weights
 
     _check_output(output, overwrite)
@@ -150,7 +155,7 @@ def fit(file: Path, kind: str, output: Path | None, overwrite: bool, form: str, 
 
         result = fit_weights(problem, X, kind, progress=progress, **options)
     if output:
-        save(output, {"X": result.best.X})
+        save(output, Instance(problem, result.best.X, None).arrays())
     rows = [_run_report(start, run) for start, run in enumerate(result.runs)]
     if form == "json":
         best = rows[result.runs.index(result.best)]

@@ -117,6 +117,10 @@ class StoredMatrix:
     def __getitem__(self, rows: slice) -> np.ndarray:
         return np.array(self._map()[rows], dtype=np.float64)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The whole matrix, mapped, so that `save` copies it file to file, a buffer at a time."""
+        return self._map().astype(dtype or self.dtype, copy=bool(copy))
+
 
 class Labels(NamedTuple):
     """What the bounds need of the rows b_j of B: osc(b_j) = max - min, |b_j|_2, |b_j|_inf, each (m,)."""
@@ -318,7 +322,7 @@ def load(path: str | os.PathLike[str]) -> tuple[Problem, np.ndarray | None]:
     return problem, problem.weights(arrays["X"]) if "X" in arrays else None
 
 
-def save(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:
+def save(path: str | os.PathLike[str], arrays: Mapping[str, Any]) -> None:
     """Write arrays to an `.npz` file, beside it first and renamed when complete.
 
     Raises
@@ -329,7 +333,7 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with partial.open("wb") as file:
-            np.savez(file, **arrays)  # type: ignore[arg-type]  # the stubs take **arrays for allow_pickle
+            np.savez(file, **arrays)
         partial.replace(path)
     except OSError as error:
         raise InputError(f"{path} cannot be written: {error.strerror}") from None
@@ -338,14 +342,14 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None
 
 
 class Instance(NamedTuple):
-    """A random problem with weights to evaluate it at, and the weights its labels come from, if any."""
+    """A problem with weights to evaluate it at, and the weights its labels come from, if any are known."""
 
     problem: Problem
     X: np.ndarray
     planted: np.ndarray | None
 
-    def arrays(self) -> Mapping[str, np.ndarray]:
-        """What is stored of it."""
+    def arrays(self) -> Mapping[str, Any]:
+        """What is stored of it, as `load` reads it."""
         stored = {"A1": self.problem.A1, "A2": self.problem.A2, "B": self.problem.B, "X": self.X}
         return stored if self.planted is None else stored | {"X_planted": self.planted}
 

@@ -145,15 +145,28 @@ def test_fit_reports_every_start_and_writes_the_best(file: Path, tmp_path: Path)
     found = report("fit", file, "--starts", 3, "--seed", 1, "-o", best)
     assert found["n_minima"] >= 1
     assert [run["start"] for run in found["runs"]] == [0, 1, 2]
-    problem, _ = load(file)
-    with np.load(best) as stored:
-        assert log_loss(problem, stored["X"]) == found["best"]["log_loss_normalized"]
+    assert report("evaluate", best)["log_loss"] == found["best"]["log_loss_normalized"]
+    step = report("shift", file, "--to", best)
+    assert step["log_loss_next"] == pytest.approx(found["best"]["log_loss_normalized"], rel=1e-12)
     assert found["best"] == min(found["runs"], key=lambda run: run["log_objective"])
     table = run("fit", file, "--radius", 1, "--loss", "rescaled")
     assert table.exit_code == 0, table.stderr
     assert table.stdout.endswith("\n1 distinct minimum of the rescaled loss found\n")
     rows = list(csv.DictReader(io.StringIO(run("fit", file, "--starts", 2, "--format", "csv").stdout)))
     assert [row["status"] for row in rows] == ["ok", "ok"]
+
+
+def test_a_fit_of_a_folder_writes_its_labels_too(file: Path, tmp_path: Path) -> None:
+    folder, best = tmp_path / "folder", tmp_path / "best.npz"
+    folder.mkdir()
+    with np.load(file) as stored:
+        for name in ("A1", "A2", "X"):
+            np.save(folder / f"{name}.npy", stored[name])
+        np.save(folder / "B.npy", np.asfortranarray(stored["B"], dtype=np.float32))
+    found = report("fit", folder, "-o", best)
+    assert report("evaluate", best)["log_loss"] == found["best"]["log_loss_normalized"]
+    with np.load(best) as written, np.load(file) as stored:
+        assert (written["B"] == stored["B"].astype(np.float32)).all()
 
 
 def test_a_fit_that_does_not_arrive_says_so(file: Path) -> None:
