@@ -123,7 +123,7 @@ def evaluate(
 @click.option("--regularization", type=float, default=0.0, show_default=True, help="Weight of |X|_F^2 / 2.")
 @click.option("--radius", type=float, help="Fit over the ball |X|_F <= radius.")
 @click.option(
-    "--tolerance", type=float, default=1e-8, show_default=True, help="On gradient_norm or fit_norm."
+    "--tolerance", type=float, default=1e-8, show_default=True, help="On gradient_cosine or fit_norm."
 )
 @click.option("--max-iterations", type=click.IntRange(min=1), default=200, show_default=True)
 @click.option(
@@ -341,7 +341,7 @@ def _run_report(start: int, run: Run) -> dict[str, Any]:
         "log_objective": run.log_objective,
         "log_loss_normalized": run.log_loss_normalized,
         "log_loss_rescaled": run.log_loss_rescaled,
-        "gradient_norm": run.gradient_norm,
+        "gradient_cosine": run.gradient_cosine,
         "fit_norm": run.fit_norm,
         "multiplier": run.multiplier,
         "curvature": run.curvature,

@@ -44,10 +44,10 @@ class FitStatus(StrEnum):
 
 
 _ADVICE = {
-    FitStatus.OK: "the gradient norm or the fit norm is at most the tolerance",
+    FitStatus.OK: "the gradient cosine or the fit norm is at most the tolerance",
     FitStatus.SADDLE: "the gradient vanishes but the Hessian has a negative eigenvalue; start elsewhere",
     FitStatus.MAX_ITERATIONS: "stopped by the number of iterations; raise it or start nearer",
-    FitStatus.NOT_CONVERGED: "no step lowers the loss any more, both norms exceed the tolerance; loosen it",
+    FitStatus.NOT_CONVERGED: "no step lowers the loss, cosine and fit norm exceed the tolerance; loosen it",
     FitStatus.NONFINITE: "the loss at the start is not finite; start nearer to the origin",
 }
 
@@ -73,7 +73,7 @@ class Run:
     iterations: of the trust region.
     log_objective: of the loss with its regularisation.
     log_loss_normalized, log_loss_rescaled: both losses at X, whichever was minimised.
-    gradient_norm: residual of the conditions of a minimum, |grad + multiplier X|_F together with
+    gradient_cosine: residual of the conditions of a minimum, |grad + multiplier X|_F together with
         multiplier (radius - |X|_F), over (|K| w + sqrt(regularization)) sqrt(2 objective), with w = 1 for L_N
         and w = max_j alpha_j at X for L_R: a cosine between residuals and their derivatives, so that neither
         alpha -> 0 nor a few heavy rows pass for a minimum.
@@ -91,7 +91,7 @@ class Run:
     log_objective: float
     log_loss_normalized: float
     log_loss_rescaled: float
-    gradient_norm: float
+    gradient_cosine: float
     fit_norm: float
     multiplier: float
     curvature: float | None
@@ -139,7 +139,7 @@ def fit(
 
     The trust region of Newton-CG (scipy's trust-ncg) runs without the constraint first: where it ends inside
     the ball that is the answer, otherwise scipy's trust-constr starts anew inside the ball. A run is `ok` if
-    its `gradient_norm` or its `fit_norm` is at most `tolerance` and no eigenvalue of the Hessian is clearly
+    its `gradient_cosine` or its `fit_norm` is at most `tolerance` and no eigenvalue of the Hessian is clearly
     negative.
 
     Parameters
@@ -151,7 +151,7 @@ def fit(
     start_radius: [0, inf). seed: of the random starts.
     regularization: [0, inf). Weight of |X|_F^2 / 2.
     radius: (0, inf). Of the ball; left out, there is no constraint.
-    tolerance: (0, inf). On `Run.gradient_norm` and `Run.fit_norm`. A trust region compares values of the
+    tolerance: (0, inf). On `Run.gradient_cosine` and `Run.fit_norm`. A trust region compares values of the
         loss, which resolve a gradient to the root of eps and little below.
     max_iterations: from 1.
     progress: called after every iteration.
@@ -282,7 +282,7 @@ class _Objective:
         return max(0.0, -float(self.state(x).slope @ x) / norm**2)
 
     def residuals(self, x: np.ndarray) -> tuple[float, float]:
-        """`Run.gradient_norm` and `Run.fit_norm` at x."""
+        """`Run.gradient_cosine` and `Run.fit_norm` at x."""
         state, multiplier = self.state(x), self.multiplier(x)
         gap = multiplier * ((self.radius or 0.0) - frobenius(x))
         slope = float(np.hypot(np.linalg.norm(state.slope + multiplier * x), gap))
@@ -323,7 +323,7 @@ def _run(objective: _Objective, max_iterations: int, report: Report) -> Run:
             log_objective=np.nan,
             log_loss_normalized=np.nan,
             log_loss_rescaled=np.nan,
-            gradient_norm=np.nan,
+            gradient_cosine=np.nan,
             fit_norm=np.nan,
             multiplier=0.0,
             curvature=None,
@@ -361,7 +361,7 @@ def _run(objective: _Objective, max_iterations: int, report: Report) -> Run:
     else:
         status = FitStatus.MAX_ITERATIONS if iterations >= max_iterations else FitStatus.NOT_CONVERGED
     X = x.reshape(start.shape)
-    gradient_norm, fit_norm = objective.residuals(x)
+    gradient_cosine, fit_norm = objective.residuals(x)
     return Run(
         X=X,
         status=status,
@@ -369,7 +369,7 @@ def _run(objective: _Objective, max_iterations: int, report: Report) -> Run:
         log_objective=objective.log_value(x),
         log_loss_normalized=log_loss(objective.problem, X, Loss.NORMALIZED),
         log_loss_rescaled=log_loss(objective.problem, X, Loss.RESCALED),
-        gradient_norm=gradient_norm,
+        gradient_cosine=gradient_cosine,
         fit_norm=fit_norm,
         multiplier=objective.multiplier(x) / (objective.state(x).value or 1.0),
         curvature=curvature,

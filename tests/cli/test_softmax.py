@@ -148,6 +148,8 @@ def test_fit_reports_every_start_and_writes_the_best(file: Path, tmp_path: Path)
     assert report("evaluate", best)["log_loss"] == found["best"]["log_loss_normalized"]
     step = report("shift", file, "--to", best)
     assert step["log_loss_next"] == pytest.approx(found["best"]["log_loss_normalized"], rel=1e-12)
+    assert 0 <= found["best"]["gradient_cosine"] <= 1e-8
+    assert "gradient_norm" not in found["best"]
     assert found["best"] == min(found["runs"], key=lambda run: run["log_objective"])
     table = run("fit", file, "--radius", 1, "--loss", "rescaled")
     assert table.exit_code == 0, table.stderr
