@@ -361,12 +361,18 @@ def gradient_step(problem: Problem, X: Any, size: float, kind: str = Loss.NORMAL
     Raises
     ------
     InputError: an unfit X, an unknown loss, a step size that is not finite.
-    OverflowError: a logit is not finite, or a double does not hold the gradient of the rescaled loss.
+    OverflowError: a logit or the weights after the step are not finite, or a double does not hold the
+        gradient of the rescaled loss.
     """
     if not np.isfinite(size):
         raise InputError(f"step size = {size!r} is outside the allowed range: finite numbers")
     X = problem.weights(X)
-    return X - size * evaluate(problem, X, kind, wrt=("X",)).gradients["X"].value
+    slope = evaluate(problem, X, kind, wrt=("X",)).gradients["X"].value
+    with np.errstate(over="ignore"):
+        X_next = X - size * slope
+    if not np.isfinite(X_next).all():
+        raise OverflowError(f"weights not finite after a gradient step of size {size:g}")
+    return X_next
 
 
 @dataclass(frozen=True, eq=False)
@@ -417,7 +423,8 @@ def repeated_steps(
 
     Raises
     ------
-    InputError, OverflowError: as in `gradient_step` and `label_shift`; fewer than one step.
+    InputError, OverflowError: as in `gradient_step` and `label_shift`; fewer than one step. What overflows
+        after the start names the step.
 
     Examples
     --------
@@ -427,13 +434,18 @@ def repeated_steps(
     ['0.0634', '0.1125', '0.1484']
     """
     check_integer("steps", steps, 1)
-    path = [problem.weights(X)]
-    for _ in range(steps):
-        path.append(gradient_step(problem, path[-1], size, kind))
-    shifts = tuple(
-        label_shift(problem, path[0], later, kind, R=R, block_rows=block_rows) for later in path[1:]
-    )
-    return LabelSequence(problem, loss_kind(kind), np.array(path), shifts)
+    path, shifts = [problem.weights(X)], []
+    for number in range(1, steps + 1):
+        try:
+            path.append(gradient_step(problem, path[-1], size, kind))
+            shifts.append(label_shift(problem, path[0], path[-1], kind, R=R, block_rows=block_rows))
+        except OverflowError as error:
+            if len(path) == 1:
+                raise  # At the start, where no step has been taken that could be shorter.
+            raise OverflowError(
+                f"gradient step {number} of {steps}: {error}; take a step size below {size:g}"
+            ) from None
+    return LabelSequence(problem, loss_kind(kind), np.array(path), tuple(shifts))
 
 
 def _r_form(step: Step, R: float | None) -> tuple[float, float]:

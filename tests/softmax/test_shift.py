@@ -247,6 +247,24 @@ def test_repeated_steps_are_a_sequence_of_labels(kind: Loss) -> None:
     assert losses == sorted(losses, reverse=True)
 
 
+def test_steps_that_are_too_long_name_where_they_overflow() -> None:
+    instance = random_instance(40, 3, seed=0, radius=2.0)
+    X_1 = gradient_step(instance.problem, instance.X, 0.5, "rescaled")
+    with pytest.raises(OverflowError) as alone:
+        gradient_step(instance.problem, X_1, 0.5, "rescaled")
+    with pytest.raises(OverflowError) as refused:
+        repeated_steps(instance.problem, instance.X, 0.5, 10, "rescaled")
+    assert str(refused.value) == (f"gradient step 2 of 10: {alone.value}; take a step size below 0.5")
+    with pytest.raises(OverflowError, match=r"^weights not finite after a gradient step of size 1e\+308$"):
+        repeated_steps(Problem([[1.0]], [[9.0], [0.0]], [[0.0, 1.0]]), [[9.0]], 1e308, 2, "rescaled")
+    # Finite weights, whose logits are not.
+    with pytest.raises(OverflowError, match=r"^gradient step 1 of 2: logits not finite; take a step size"):
+        repeated_steps(Problem([[1.0]], [[9.0], [0.0]], [[0.0, 1.0]]), [[0.0]], 5e306, 2, "rescaled")
+    # At the start no step is to blame.
+    with pytest.raises(OverflowError, match=r"^the gradient of the rescaled loss in X is not rep"):
+        repeated_steps(Problem([[1.0]], [[800.0], [0.0]], [[0.0, 1.0]]), [[1.0]], 0.5, 2, "rescaled")
+
+
 def test_row_blocks_change_nothing() -> None:
     problem, X, step = steps(2)
     for kind in Loss:
