@@ -260,6 +260,26 @@ def test_a_shift_beyond_the_doubles_keeps_its_logarithm(tmp_path: Path) -> None:
     assert not labels.exists()
 
 
+def test_the_page_says_what_every_printed_name_stands_for(file: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "softmax.md").read_text()
+    printed = {"fit": set(), "lipschitz": set(), "shift": set()}
+    for kind in ("normalized", "rescaled"):
+        for command, *arguments in (("fit",), ("lipschitz",), ("shift", "--gradient-step", 1e-3)):
+            done = run(command, file, "--loss", kind, "--format", "csv", *arguments)
+            for name in next(csv.reader(io.StringIO(done.stdout))):
+                printed[command] |= set(name.removeprefix("log_").split("."))
+    explained: dict[str, set[str]] = {}
+    command = ""
+    for printer, names in re.findall(r"^\| (?:`(\w+)`)? ?\| (`.*?`) \| .* \|$", page, flags=re.MULTILINE):
+        command = printer or command
+        explained.setdefault(command, set()).update(re.findall(r"`(?:log_)?(\w+)`", names))
+    # What the options of the command and other tables of the page name.
+    common = {"start", "step", "kind", "status", "radius", "loss_normalized", "loss_rescaled"}
+    assert {command: explained[command] | common for command in printed} == {
+        command: names | common for command, names in printed.items()
+    }
+
+
 def test_equations() -> None:
     done = run("equations", "--loss", "rescaled")
     assert done.exit_code == 0
