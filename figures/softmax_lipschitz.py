@@ -89,13 +89,12 @@ def caption(dataset: xr.Dataset) -> str:
     slack = {kind: float(bound - last.sel(loss=kind, quantity="measured")) for kind, bound in worst.items()}
     r_form = float(dataset["over_radius"].sel(loss="rescaled", quantity="r_form").min())
     return (
-        "Lipschitz constants of the gradient in X on the ball |X|_F <= R: lines are upper bounds, points the "
-        "largest value measured on the ball (Lanczos on Hessian-vector products, and ratios of gradients). "
-        "Left: "
-        "for the normalised loss one constant holds for every X, so an exponential in R is slack. Right: for "
-        "the rescaled loss the measured constant grows as exp(2 Lam), Lam = max |a1| max |a2| R being the "
-        "largest logit; the exponential is real. The R-form 8 n R^2 exp(2 R^2), R >= |K|, is outside the "
-        "picture: "
+        "Lipschitz constants of the gradient in X on the ball |X|_F <= radius: lines are upper bounds, "
+        "points the largest value measured on the ball (Lanczos on Hessian-vector products, and ratios of "
+        "gradients). Left: for the normalised loss one constant holds for every X, so an exponential in the "
+        "radius is slack. Right: for the rescaled loss the measured constant grows as exp(2 Lam), Lam = max "
+        "|a1| max |a2| times the radius being the largest logit; the exponential is real. The R-form 8 n R^2 "
+        "exp(2 R^2), whose R is the larger of the radius and |K| = |A1| |A2|, is outside the picture: "
         f"from 10^{r_form:.0f} on. The "
         "bound on the Hessian at X is no constant of the ball and may lie below what is measured there. At "
         "the "

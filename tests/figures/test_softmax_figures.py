@@ -1,5 +1,6 @@
 """The figures of attention regression: computed, kept, drawn the same from both."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -63,6 +64,16 @@ def test_measured_constants_stay_below_their_bounds() -> None:
             # The bounds carry rounding.
             assert (values.sel(quantity="measured") <= values.sel(quantity=name) + 1e-9).all()
     assert np.isposinf(dataset["over_radius"].sel(loss="rescaled", quantity="everywhere")).all()
+
+
+def test_the_radius_of_the_ball_is_not_called_R() -> None:
+    figure = load("softmax-lipschitz")
+    caption = figure.caption(figure.data(quick=True))
+    assert "on the ball |X|_F <= radius" in caption
+    # R stands in the R-form alone, and is said there.
+    assert (
+        re.findall(r"\bR\b(?!-form)", caption.replace("8 n R^2 exp(2 R^2), whose R is the larger", "")) == []
+    )
 
 
 def test_shifts_stay_below_their_bounds() -> None:
