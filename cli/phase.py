@@ -47,10 +47,10 @@ def command(form: str, **values: Any) -> int:
     """Locate a point, or a line of points, with respect to the transition at rho = kappa.
 
     One parameter may be start:stop:num, with :log for a constant ratio. For each point: the regime;
-    rho - kappa; the scaling variable (1/rho - 1/kappa) (kappa/z)^(1/2); the exponents of alpha in TM, IDG and
-    ODG for alpha = alpha_test -> infinity, their leading terms and the exact errors; where log IDG rises
-    fastest in rho, and what long contexts predict for its distance from kappa (null or - unless ridge = 0,
-    gamma > 1 and kappa < 1).
+    rho - kappa; the scaling variable (1/rho - 1/kappa) (kappa/z)^(1/2), where z is (1 + sigma^2)/alpha plus
+    the effective ridge; the exponents of alpha in TM, IDG and ODG for alpha = alpha_test -> infinity, their
+    leading terms and the exact errors; where log IDG rises fastest in rho, and what long contexts predict for
+    its distance from kappa (null or - unless ridge = 0, gamma > 1 and kappa < 1).
     """
     from replica.engine import Status
     from replica.exceptions import InputError

@@ -89,8 +89,9 @@ def _check_joinable(one: xr.Dataset, other: xr.Dataset) -> None:
             raise InputError(f"the results differ in {key} ({found[0]} and {found[1]}) and are not merged")
     axes = one["status"].dims, other["status"].dims
     if set(axes[0]) != set(axes[1]):
-        raise InputError(f"the results span {_names(axes[0])} and {_names(axes[1])} and are not merged")
-    for name in one.variables.keys() & other.variables.keys():
+        spans = " and ".join(f"({_names(dims)})" for dims in axes)
+        raise InputError(f"the results span different axes, {spans}, and are not merged")
+    for name in [name for name in one.variables if name in other.variables]:
         values = one[name], other[name]
         fixed = not set(values[0].dims) & set(axes[0])
         if fixed and not np.array_equal(*values):
