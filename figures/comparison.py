@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from replica.figures.stores import answered, needed
+from replica.figures.stores import answered, left_out, needed
 from replica.figures.style import (
     TITLES,
     axis_label,
@@ -104,6 +104,6 @@ def caption(drawn: Mapping[str, xr.Dataset]) -> str:
         "divided by the theory at its own ratios; it falls like 1/D. Open circles, a little to the right: "
         "the same extrapolated to infinite D, where bars reach as far as chance may (three standard errors "
         "of a normal law, widened for few repeats), out of the panel if need be. "
-        f"Verdicts on {int(known.sum())} comparisons: {', '.join(verdicts)}. "
+        f"Verdicts on {int(known.sum())} comparisons: {', '.join(verdicts)}.{left_out(*drawn.values())} "
         f"Parameters: {fixed_parameters(drawn['theory'])}. All quantities are dimensionless."
     )

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from replica.figures.stores import answered, needed
+from replica.figures.stores import answered, left_out, needed
 from replica.figures.style import (
     PARTS,
     TITLES,
@@ -88,6 +88,6 @@ def caption(drawn: Mapping[str, xr.Dataset]) -> str:
         f"outside the family).{remembered} Lines: theory in the limit of high dimension, at the ratios "
         f"asked for. Points: {experiments_in_words(measured)}; the small cross terms that the parts have at "
         "finite D are left out. Points lie above the lines by corrections of order 1/D, which grow where "
-        f"contexts are short. Parameters: {fixed_parameters(theory)}, alpha_test = alpha. All quantities "
-        "are dimensionless."
+        f"contexts are short.{left_out(*drawn.values())} Parameters: {fixed_parameters(theory)}, "
+        "alpha_test = alpha. All quantities are dimensionless."
     )

@@ -10,8 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
-from replica.exceptions import InputError
-from replica.figures.stores import answered, needed
+from replica.figures.stores import answered, left_out, needed
 from replica.figures.style import TITLES, axis_label, drawing, fixed_parameters
 from replica.parameters import PROTOCOLS
 from replica.sweep import Theory
@@ -24,13 +23,9 @@ def data(store: xr.Dataset) -> xr.Dataset:
 
     Raises
     ------
-    InputError: the store lacks the errors, or does not span exactly the two axes, or has no finite kappa.
+    InputError: the store lacks the errors, or does not span exactly the two axes.
     """
-    dataset = needed("the phase diagram", store, ["errors"], ["kappa", "rho"])
-    drawn = dataset.sel(kappa=np.isfinite(dataset["kappa"]))
-    if not drawn.sizes["kappa"]:
-        raise InputError("the phase diagram needs finite values of kappa; this store has only inf")
-    return drawn.assign(left_out=dataset.sizes["kappa"] - drawn.sizes["kappa"])
+    return needed("the phase diagram", store, ["errors"], ["kappa", "rho"])
 
 
 def draw(dataset: xr.Dataset) -> Figure:
@@ -105,7 +100,6 @@ def caption(dataset: xr.Dataset) -> str:
     """What is seen, and with which parameters."""
     unsettled, points = int((dataset["status"] != 0).sum()), dataset["status"].size
     hatched = f" Hatched: {unsettled} of {points} points have no finite answer." if unsettled else ""
-    infinite = " kappa = inf, which the store has too, is not shown." if dataset["left_out"] else ""
     return (
         "Mean squared error of a linear-attention model on a fresh prompt, label noise included, over task "
         "diversity kappa = M0/D and task rank rho = r/D, in the limit of high dimension. Left: tasks it "
@@ -113,6 +107,6 @@ def caption(dataset: xr.Dataset) -> str:
         "structure (ODG). One logarithmic colour scale for all three; white contours at equal ratios, "
         "marked on the bar. The black-and-white line is rho = kappa: below it the pre-training tasks span "
         "the family, and IDG tends to a finite limit as contexts grow, larger the nearer the line; above it "
-        f"they do not, and IDG grows like alpha.{hatched}{infinite} "
+        f"they do not, and IDG grows like alpha.{hatched}{left_out(dataset)} "
         f"Parameters: {fixed_parameters(dataset)}. All quantities are dimensionless."
     )

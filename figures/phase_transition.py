@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.figure import Figure
 
-from replica.figures.stores import answered, check_equal_contexts, needed
+from replica.figures.stores import answered, check_equal_contexts, left_out, needed
 from replica.figures.style import (
     BAND,
     TITLES,
@@ -124,5 +124,5 @@ def caption(drawn: Mapping[str, xr.Dataset]) -> str:
         f"{growth}Grey bands: the limit of infinite alpha where it is finite. Lines: theory in the limit of "
         "high dimension, at the ratios asked for. Points: "
         f"{experiments_in_words(drawn['rho experiments'])}; corrections of order 1/D grow where ranks are "
-        f"small. Parameters: {shared}. All quantities are dimensionless."
+        f"small.{left_out(*drawn.values())} Parameters: {shared}. All quantities are dimensionless."
     )

@@ -10,7 +10,7 @@ import xarray as xr
 from matplotlib.figure import Figure
 
 from replica.engine import Status
-from replica.figures.stores import answered, check_equal_contexts, needed
+from replica.figures.stores import answered, check_equal_contexts, left_out, needed
 from replica.figures.style import (
     BAND,
     axis_label,
@@ -169,6 +169,5 @@ def caption(drawn: Mapping[str, xr.Dataset]) -> str:
         "against the scaling variable w, positive where tasks span the family. Long contexts fall on one "
         f"function, {function}the grey band, up to corrections of relative order (eta/kappa)^(1/2). Colours "
         f"tell alpha, marks the D of {experiments_in_words(drawn['collapse experiments'])}; w is theirs "
-        f"too. Parameters: {at}. All "
-        "quantities are dimensionless."
+        f"too.{left_out(*drawn.values())} Parameters: {at}. All quantities are dimensionless."
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import xarray as xr
 
 from replica.engine import Status
@@ -12,6 +13,8 @@ from replica.exceptions import InputError
 
 def needed(what: str, store: xr.Dataset, variables: Sequence[str], axes: Sequence[str]) -> xr.Dataset:
     """Some variables of a store over exactly these axes, loaded and in rising order along each of them.
+
+    Infinite values of an axis have no place in a drawing; they are left out, and `left_out` says so.
 
     Parameters
     ----------
@@ -22,7 +25,8 @@ def needed(what: str, store: xr.Dataset, variables: Sequence[str], axes: Sequenc
 
     Raises
     ------
-    InputError: a variable is missing, the grid spans other axes, or its only point has no answer.
+    InputError: a variable is missing, the grid spans other axes or has no finite value of one, or its
+        only point has no answer.
     """
     variables = [*variables, "status"]
     for name in variables:
@@ -39,7 +43,19 @@ def needed(what: str, store: xr.Dataset, variables: Sequence[str], axes: Sequenc
         raise InputError(
             f"{what} needs a point with an answer; its status is {Status(int(store['status'])).label}"
         )
-    return store[variables].transpose(..., *axes).sortby(list(axes)).load()
+    finite = {axis: np.isfinite(store[axis].values) for axis in axes}
+    for axis, kept in finite.items():
+        if not kept.any():
+            raise InputError(f"{what} needs finite values of {axis}; this store has only inf")
+    infinite = [axis for axis, kept in finite.items() if not kept.all()]
+    chosen = store[variables].isel(finite).transpose(..., *axes).sortby(list(axes)).load()
+    return chosen.assign_attrs(left_out=infinite)
+
+
+def left_out(*datasets: xr.Dataset) -> str:
+    """The axes of which `needed` left infinite values out, for a caption: " kappa = inf, ...", or nothing."""
+    axes = sorted({axis for dataset in datasets for axis in dataset.attrs["left_out"]})
+    return "".join(f" {axis} = inf, which the store has too, is not shown." for axis in axes)
 
 
 def check_equal_contexts(what: str, dataset: xr.Dataset) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import xarray as xr
 from matplotlib.figure import Figure
 
-from replica.figures.stores import answered, check_equal_contexts, needed
+from replica.figures.stores import answered, check_equal_contexts, left_out, needed
 from replica.figures.style import (
     draw_line,
     drawing,
@@ -116,7 +116,7 @@ def caption(dataset: xr.Dataset) -> str:
         f"= r/D grows from {low:g} to {high:g} (arrows), for context lengths alpha = alpha_test. Low rank "
         "makes specialists: good on the family, bad off it, the more so the longer the contexts. "
         f"{turn}Open circles: rho = kappa. Stars: the rank within this range that minimises {_CRITERION}, "
-        f"rho = {best}. Right: the "
-        "same curves with ODG divided by its value at the largest rho. Theory in the limit of high "
-        f"dimension. Parameters: {fixed_parameters(dataset)}. All quantities are dimensionless."
+        f"rho = {best}. Right: the same curves with ODG divided by its value at the largest rho. Theory in "
+        f"the limit of high dimension.{left_out(dataset)} Parameters: {fixed_parameters(dataset)}. All "
+        "quantities are dimensionless."
     )

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from time import process_time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from replica import InputError, Parameters, Status, solve
 from replica.cli.main import main
 from replica.figures import FIGURES, load
 from replica.figures.produce import render, tasks
+from replica.sweep import Theory
 
 POINT = {"alpha": 8.0, "gamma": 1.5, "sigma": 0.3}
 
@@ -101,15 +103,44 @@ def test_points_without_an_answer_are_left_out_and_counted() -> None:
     assert render("phase-diagram", dataset, ["png"])["png"].startswith(b"\x89PNG")
 
 
-def test_an_infinite_kappa_is_left_out_and_said() -> None:
-    figure = load("phase-diagram")
-    grid = Parameters.grid(**POINT, kappa=[np.inf, 0.3, 0.6], rho=[0.5, 0.9])
-    dataset = figure.data(solve(grid).to_dataset())
-    assert dataset["kappa"].values.tolist() == [0.3, 0.6]
-    assert "kappa = inf, which the store has too, is not shown" in figure.caption(dataset)
-    assert render("phase-diagram", dataset, ["png"])["png"].startswith(b"\x89PNG")
-    with pytest.raises(InputError, match="needs finite values of kappa"):
-        figure.data(solve(Parameters.grid(**POINT, kappa=[np.inf], rho=[0.5, 0.9])).to_dataset())
+@pytest.mark.parametrize(
+    ("name", "axis", "fixed"),
+    [
+        ("phase-diagram", "kappa", {}),
+        ("comparison", "kappa", {}),
+        ("decomposition", "alpha", {}),
+        ("phase-transition", "alpha", {}),
+        ("phase-transition", "kappa", {}),
+        ("scaling", "alpha", {}),
+        ("trade-off", "alpha", {}),
+        ("trade-off", "alpha", {"ridge": 0.1}),
+    ],
+)
+def test_infinite_values_of_an_axis_are_left_out_and_said(
+    name: str, axis: str, fixed: dict[str, float]
+) -> None:
+    figure = load(name)
+
+    def drawn(kept: int, added: list[float]) -> Any:
+        """From stores that keep some values of the axis and have others too; experiments are finite."""
+        stores = []
+        for task, store in zip(tasks(name, quick=True).values(), smallest(name), strict=True):
+            if isinstance(task, Theory):
+                grid = {other: store[other].values for other in store["status"].dims}
+                if axis in grid:
+                    grid[axis] = np.array([*added, *grid[axis][:kept]])
+                config = replace(task.config, grid=grid, parameters={**task.config.parameters, **fixed})
+                store = Theory(config).evaluate(grid)
+            stores.append(store)
+        return figure.data(*stores)
+
+    finite, infinite = drawn(3, []), drawn(3, [np.inf])
+    said = f"{axis} = inf, which the store has too, is not shown"
+    assert said in figure.caption(infinite)
+    assert said not in figure.caption(finite)
+    assert render(name, infinite, ["png"]) == render(name, finite, ["png"])
+    with pytest.raises(InputError, match=f"needs finite values of {axis}; this store has only inf"):
+        drawn(0, [np.inf])
 
 
 def test_the_folder_of_figures_is_made(tmp_path: Path) -> None:
