@@ -11,7 +11,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 
 from replica.figures.stores import answered, left_out, needed
-from replica.figures.style import TITLES, axis_label, drawing, fixed_parameters
+from replica.figures.style import TITLES, axis_label, drawing, fixed_parameters, is_generic
 from replica.parameters import PROTOCOLS
 from replica.sweep import Theory
 
@@ -100,13 +100,17 @@ def caption(dataset: xr.Dataset) -> str:
     """What is seen, and with which parameters."""
     unsettled, points = int((dataset["status"] != 0).sum()), dataset["status"].size
     hatched = f" Hatched: {unsettled} of {points} points have no finite answer." if unsettled else ""
+    growth = (
+        ": below it the pre-training tasks span the family, and as contexts grow, alpha_test = alpha, IDG "
+        "tends to a finite limit, larger the nearer the line; above it they do not, and IDG grows like alpha"
+        if is_generic(dataset)
+        else ", below which the pre-training tasks span the family"
+    )
     return (
         "Mean squared error of a linear-attention model on a fresh prompt, label noise included, over task "
         "diversity kappa = M0/D and task rank rho = r/D, in the limit of high dimension. Left: tasks it "
         "was pre-trained on (TM); middle: new tasks of the low-rank family (IDG); right: tasks without the "
         "structure (ODG). One logarithmic colour scale for all three; white contours at equal ratios, "
-        "marked on the bar. The black-and-white line is rho = kappa: below it the pre-training tasks span "
-        "the family, and IDG tends to a finite limit as contexts grow, larger the nearer the line; above it "
-        f"they do not, and IDG grows like alpha.{hatched}{left_out(dataset)} "
+        f"marked on the bar. The black-and-white line is rho = kappa{growth}.{hatched}{left_out(dataset)} "
         f"Parameters: {fixed_parameters(dataset)}. All quantities are dimensionless."
     )

@@ -103,6 +103,22 @@ def test_points_without_an_answer_are_left_out_and_counted() -> None:
     assert render("phase-diagram", dataset, ["png"])["png"].startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize("change", [{}, {"sigma": 0.0}, {"ridge": 0.1}, {"gamma": 0.15}])
+def test_the_phase_diagram_tells_of_growth_where_theory_has_it(change: dict[str, float]) -> None:
+    figure = load("phase-diagram")
+    at = POINT | change
+    drawn = figure.data(solve(Parameters.grid(**at, kappa=[0.3, 0.6], rho=[0.2, 0.4, 0.8])).to_dataset())
+    told = "IDG tends to a finite limit, larger the nearer the line" in figure.caption(drawn)
+    assert told == ("grows like alpha" in figure.caption(drawn))
+    long = Parameters.grid(**at | {"alpha": [1e5, 1e7]}, kappa=0.6, rho=[0.2, 0.4, 0.8])
+    early, late = solve(long).errors["IDG"]
+    near, far, above = late / early
+    holds = (
+        np.allclose([near, far], 1.0, rtol=1e-2) and late[0] < late[1] and np.isclose(above, 100, rtol=0.1)
+    )
+    assert told == holds
+
+
 @pytest.mark.parametrize(
     ("name", "axis", "fixed"),
     [
