@@ -223,6 +223,22 @@ def test_a_figure_of_several_stores_is_drawn_again_from_them(tmp_path: Path) -> 
     assert (tmp_path / "decomposition.png").read_bytes() == drawn
 
 
+@pytest.mark.parametrize("gamma", [[0.2, 1.0, 5.0], [0.2, 0.9, 1.2, 5.0], [1.0, 2.0, 5.0]])
+def test_errors_without_a_ridge_leave_the_panels_on_both_sides_of_the_threshold(gamma: list[float]) -> None:
+    figure = load("sample-size")
+    _, experiments = smallest("sample-size")
+    point = {"alpha": 4.0, "kappa": 0.5, "rho": 0.4, "sigma": 0.3}
+    theory = solve(Parameters.grid(**point, ridge=[0.0, 0.01], gamma=gamma)).to_dataset()
+    for panel in figure.draw(figure.data(theory, experiments)).axes:
+        _, top = panel.get_ylim()
+        _, diverging, peaked = (line for line in panel.lines if line.get_linestyle() != "None")
+        place, values = diverging.get_data()
+        assert np.isnan(values[place == 1]).all()
+        for side in (values[place < 1], values[place > 1]):
+            assert side.size == 0 or np.nanmax(side) > top > np.nanmin(side)
+        assert np.max(peaked.get_data()[1]) < top
+
+
 def test_curves_end_where_leading_terms_say() -> None:
     drawn = load("scaling").data(*smallest("scaling"))["regimes"].isel(alpha=-1)
     # At alpha = 1e5 the corrections are of relative order alpha^(-1/2).
