@@ -87,7 +87,7 @@ def _table(report: Mapping[str, Any]) -> str:
     return "\n\n".join(
         [
             f"{point}\nstatus {report['status']}",
-            table_text(["", "least"], [[" + ".join(terms), report["criterion"]]]),
+            table_text(["criterion", "least"], [[" + ".join(terms), report["criterion"]]]),
             table_text(["", "optimum", "low", "high", "position"], optimum),
             table_text(["", "error"], list(report["errors"].items())),
         ]

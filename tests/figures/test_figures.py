@@ -16,6 +16,7 @@ from replica import InputError, Parameters, Status, solve
 from replica.cli.main import main
 from replica.figures import FIGURES, load
 from replica.figures.produce import render, tasks
+from replica.parameters import PROTOCOLS
 from replica.sweep import Theory
 
 POINT = {"alpha": 8.0, "gamma": 1.5, "sigma": 0.3}
@@ -237,6 +238,27 @@ def test_errors_without_a_ridge_leave_the_panels_on_both_sides_of_the_threshold(
         for side in (values[place < 1], values[place > 1]):
             assert side.size == 0 or np.nanmax(side) > top > np.nanmin(side)
         assert np.max(peaked.get_data()[1]) < top
+
+
+def test_the_extrapolation_of_the_comparison_stands_apart_and_its_bars_set_no_limits() -> None:
+    figure = load("comparison")
+    theory, experiments = smallest("comparison")
+    drawn = figure.draw(figure.data(theory, experiments))
+    wide = figure.draw(
+        figure.data(theory, experiments.assign(ratio_allowed=experiments["ratio_allowed"] * 1e3))
+    )
+    assert [panel.get_ylim() for panel in wide.axes] == [panel.get_ylim() for panel in drawn.axes]
+    for panel, protocol in zip(drawn.axes[3:], PROTOCOLS, strict=True):
+        *sizes, extrapolated = (bars.lines[0] for bars in panel.containers)
+        assert len(sizes) == experiments.sizes["dim"]
+        assert {line.get_marker() for line in sizes}.isdisjoint({extrapolated.get_marker()})
+        np.testing.assert_array_equal(
+            extrapolated.get_ydata(), experiments["ratio"].sel(protocol=protocol) - 1
+        )
+        low, high = panel.get_ylim()
+        for line in sizes:
+            assert np.all((low < line.get_ydata()) & (line.get_ydata() < high))
+            assert np.all(line.get_xdata() != extrapolated.get_xdata())
 
 
 def test_curves_end_where_leading_terms_say() -> None:
