@@ -22,7 +22,7 @@ from threadpoolctl import threadpool_limits
 from replica.parameters import Parameters
 from replica.simulation import Sizes, simulate
 from replica.simulation.design import Design
-from replica.simulation.least_squares import minimise
+from replica.simulation.least_squares import minimize
 from replica.simulation.rows import Rows, Team
 from replica.simulation.sampling import Prompts, draw_prompts, draw_tasks
 
@@ -53,7 +53,7 @@ def drawn(dim: int, team: Team) -> tuple[Prompts, Rows]:
 
 
 def dense(prompts: Prompts) -> np.ndarray:
-    """The minimiser by normal equations, the design formed in row blocks that are added up."""
+    """The minimizer by normal equations, the design formed in row blocks that are added up."""
     dim = prompts.queries.shape[1]
     # Fortran order, which dsyrk updates in place.
     normal = np.zeros((dim**2, dim**2), order="F")
@@ -74,7 +74,7 @@ def against_dense(dim: int, team: Team) -> float:
 
     def matrix_free() -> np.ndarray:
         design = Design(prompts.queries, prompts.estimates, rows)
-        return minimise(design, prompts.labels, 0.0).W
+        return minimize(design, prompts.labels, 0.0).W
 
     with threadpool_limits(1, user_api="blas"):
         mine, W = timed(matrix_free, 3)
@@ -114,7 +114,7 @@ def over_products(dim: int, team: Team) -> float:
 
     with threadpool_limits(1, user_api="blas"):
         bare, _ = timed(lambda: rows.each_block(block_products), 15)
-        minimise(design, prompts.labels, 0.0, rtol=1e-3)
+        minimize(design, prompts.labels, 0.0, rtol=1e-3)
     return min(np.diff(design.starts)) / bare
 
 

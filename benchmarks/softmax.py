@@ -45,7 +45,7 @@ def bare(problem: Any, X: np.ndarray, all_gradients: bool) -> Callable[[], Any]:
 
 
 def dense(problem: Any, X: np.ndarray) -> Callable[[], Any]:
-    """The normalised loss and its gradient in x through kron(A1, A2), which is formed beforehand."""
+    """The normalized loss and its gradient in x through kron(A1, A2), which is formed beforehand."""
     K = np.kron(problem.A1, problem.A2)
     x, B = X.ravel(), problem.B
 

@@ -26,7 +26,7 @@ COMMANDS = {
     "show": "Tell what a stored result holds, or how far a sweep is.",
     "export": "Write a stored result as CSV, Parquet or JSON.",
     "merge": "Put two stored results together.",
-    "optimize": "Find the parameters that minimise a weighted error.",
+    "optimize": "Find the parameters that minimize a weighted error.",
     "figure": "Draw a figure, with its caption beside it.",
     "softmax": "Attention regression: losses, fits, Lipschitz constants, label shifts.",
 }

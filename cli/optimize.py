@@ -1,4 +1,4 @@
-"""`replica optimize`: the parameters that minimise a weighted error."""
+"""`replica optimize`: the parameters that minimize a weighted error."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Assignment(click.ParamType):
     type=Assignment("NAME=LOW:HIGH", 2),
     multiple=True,
     required=True,
-    help="Parameter to optimise and its bounds; once or twice.",
+    help="Parameter to optimize and its bounds; once or twice.",
 )
 @parameter_options(required=False)
 @format_option
 def command(weights: Any, over: Any, form: str, **values: float | None) -> None:
-    """Find one or two of ridge, kappa, rho, alpha-test and gamma that minimise a weighted sum of errors.
+    """Find one or two of ridge, kappa, rho, alpha-test and gamma that minimize a weighted sum of errors.
 
     The other parameters are fixed. The search is global over the bounds; whether the optimum sits on one of
     them is reported as its position.

@@ -135,7 +135,7 @@ def evaluate(
 @overwrite_option
 @format_option
 def fit(file: Path, kind: str, output: Path | None, overwrite: bool, form: str, **options: Any) -> int:
-    """Minimise a loss over X from one or more starts.
+    """Minimize a loss over X from one or more starts.
 
     The losses are not convex: `n_minima` says how many distinct minima the starts found. Both losses are
     given at the end, because the rescaled one can vanish without a fit.

@@ -107,7 +107,7 @@ def caption(dataset: xr.Dataset) -> str:
     return (
         "Trust-region Newton-Krylov fits to labels planted at weights X*, so that both losses can vanish, "
         "from one "
-        "start near X* and from random ones. Left and middle: the descent of the loss that is minimised. "
+        "start near X* and from random ones. Left and middle: the descent of the loss that is minimized. "
         "Right: both losses at the end, "
         "with the number of starts in brackets: the rescaled loss is also lowered by alpha -> 0, which fits "
         "nothing, so "

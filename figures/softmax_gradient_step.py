@@ -111,7 +111,7 @@ def caption(dataset: xr.Dataset) -> str:
     off = dataset["step"].values[~dataset["in_simplex"].values]
     simplex = f"they leave the simplex at step {off[0]}" if off.size else "they stay on the simplex"
     return (
-        "Gradient steps of the normalised loss as shifts of the labels. Left: one step of size s; the shift "
+        "Gradient steps of the normalized loss as shifts of the labels. Left: one step of size s; the shift "
         "is its "
         f"linear part (fitted slope {at['slope_linear']:.3f} at small s) and a remainder of second order "
         "(slope "

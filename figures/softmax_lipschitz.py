@@ -91,7 +91,7 @@ def caption(dataset: xr.Dataset) -> str:
     return (
         "Lipschitz constants of the gradient in X on the ball |X|_F <= radius: lines are upper bounds, "
         "points the largest value measured on the ball (Lanczos on Hessian-vector products, and ratios of "
-        "gradients). Left: for the normalised loss one constant holds for every X, so an exponential in the "
+        "gradients). Left: for the normalized loss one constant holds for every X, so an exponential in the "
         "radius is slack. Right: for the rescaled loss the measured constant grows as exp(2 Lam), Lam = max "
         "|a1| max |a2| times the radius being the largest logit; the exponential is real. The R-form 8 n R^2 "
         "exp(2 R^2), whose R is the larger of the radius and |K| = |A1| |A2|, is outside the picture: "
@@ -100,7 +100,7 @@ def caption(dataset: xr.Dataset) -> str:
         "the "
         f"largest radius the measured value stays 10^{slack['normalized']:.1f} below the constant for every "
         "X "
-        f"(normalised) and 10^{slack['rescaled']:.1f} below the box (rescaled). Geometric means over "
+        f"(normalized) and 10^{slack['rescaled']:.1f} below the box (rescaled). Geometric means over "
         f"{at['instances']} random instances (seeds from 0) with labels uniform on the simplex, "
         f"d = {at['d']}; above n = {at['n']}, below |X|_F = {at['radius']:g}. All quantities are "
         "dimensionless."

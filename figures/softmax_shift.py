@@ -109,7 +109,7 @@ def caption(dataset: xr.Dataset) -> str:
         "row of "
         "B~ has left the simplex; lines: bounds on it, cut off where they grow exponentially. The shift is "
         "linear in "
-        "the step until, for the normalised loss, it saturates below sqrt(2 m), and for the rescaled loss "
+        "the step until, for the normalized loss, it saturates below sqrt(2 m), and for the rescaled loss "
         "it grows "
         f"exponentially. The residuals agree to {identity:.0e} of the largest of them or of 1. The R-form "
         f"M |Delta X| of the rescaled loss, from 10^{smallest:.0f} on, is outside the picture. Gradients do "

@@ -6,7 +6,7 @@ from typing import Any
 
 # Okabe and Ito's palette, with a dash or a marker of its own for each, so that grey prints can be read.
 LOSSES = {"normalized": "#0072B2", "rescaled": "#D55E00"}
-TITLES = {"normalized": r"normalised loss $L_N$", "rescaled": r"rescaled loss $L_R$"}
+TITLES = {"normalized": r"normalized loss $L_N$", "rescaled": r"rescaled loss $L_R$"}
 MEASURED: dict[str, Any] = {"color": "black", "marker": "o", "markersize": 4, "linestyle": "none"}
 BOUNDS: dict[str, dict[str, Any]] = {
     "everywhere": {"color": "#0072B2", "label": "every $X$"},

@@ -115,7 +115,7 @@ def caption(dataset: xr.Dataset) -> str:
         "new tasks of the family (IDG), both on fresh prompts with label noise included, as task rank rho "
         f"= r/D grows from {low:g} to {high:g} (arrows), for context lengths alpha = alpha_test. Low rank "
         "makes specialists: good on the family, bad off it, the more so the longer the contexts. "
-        f"{turn}Open circles: rho = kappa. Stars: the rank within this range that minimises {_CRITERION}, "
+        f"{turn}Open circles: rho = kappa. Stars: the rank within this range that minimizes {_CRITERION}, "
         f"rho = {best}. Right: the same curves with ODG divided by its value at the largest rho. Theory in "
         f"the limit of high dimension.{left_out(dataset)} Parameters: {fixed_parameters(dataset)}. All "
         "quantities are dimensionless."

@@ -65,7 +65,7 @@ def find_root(
 
     Parameters
     ----------
-    function: `function(x, *arguments)`, vectorised.
+    function: `function(x, *arguments)`, vectorized.
     low, high: positive bounds, shape broadcasting with the arguments; widened by `WIDENING`.
     arguments: arrays, broadcasting with the bounds.
     max_iterations: of `scipy.optimize.elementwise.find_root`.

@@ -15,7 +15,7 @@ from replica.exceptions import InputError, NumericalError
 from replica.parameters import PROTOCOLS, Parameters, Protocol
 from replica.simulation import memory
 from replica.simulation.design import Design
-from replica.simulation.least_squares import minimise
+from replica.simulation.least_squares import minimize
 from replica.simulation.population import PARTS, decompose, population_error, task_moments
 from replica.simulation.rows import Rows, Team
 from replica.simulation.sampling import Tasks, draw_prompts, draw_tasks
@@ -275,7 +275,7 @@ class Trained(NamedTuple):
     Parameters
     ----------
     tasks: the family and its pre-training tasks.
-    W: (D, D), the minimiser of the pre-training loss.
+    W: (D, D), the minimizer of the pre-training loss.
     training_error: mean squared error on the pre-training prompts.
     iterations, residual: of the fit.
     """
@@ -299,7 +299,7 @@ def train(params: Parameters, sizes: Sizes, words: tuple[int, ...], team: Team, 
     rows = Rows(sizes.prompts, team)
     prompts = draw_prompts(tasks, sizes, params.sigma, for_prompts, rows)
     design = Design(prompts.queries, prompts.estimates, rows)
-    fit = minimise(design, prompts.labels, params.ridge, rtol)
+    fit = minimize(design, prompts.labels, params.ridge, rtol)
     misses = prompts.labels - design.forward(fit.W)
     return Trained(tasks, fit.W, float(np.mean(misses * misses)), fit.iterations, fit.residual)
 

@@ -1,6 +1,6 @@
 """Where gradient descent on the pre-training loss ends, by the size of its start; tasks estimated or given.
 
-Without a ridge the minimisers of the loss form a plane, and gradient descent ends at the one nearest to its
+Without a ridge the minimizers of the loss form a plane, and gradient descent ends at the one nearest to its
 start. Dense algebra, for dimensions of a few tens.
 """
 

@@ -1,4 +1,4 @@
-"""The minimiser of the pre-training loss, matrix-free, to a stated residual or not at all."""
+"""The minimizer of the pre-training loss, matrix-free, to a stated residual or not at all."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Fit:
 
     Parameters
     ----------
-    W: (D, D), the minimiser.
+    W: (D, D), the minimizer.
     iterations: conjugate gradient steps; 0 where the kernel was factorised.
-    residual: the true relative residual of `W`, see `minimise`.
+    residual: the true relative residual of `W`, see `minimize`.
     """
 
     W: np.ndarray
@@ -37,8 +37,8 @@ class Fit:
     residual: float
 
 
-def minimise(design: Design, labels: np.ndarray, ridge: float, rtol: float = 1e-8) -> Fit:
-    r"""The W that minimises `(1/M) |y - Phi W|^2 + (ridge/D) |W|_F^2`; of many the one of least norm.
+def minimize(design: Design, labels: np.ndarray, ridge: float, rtol: float = 1e-8) -> Fit:
+    r"""The W that minimizes `(1/M) |y - Phi W|^2 + (ridge/D) |W|_F^2`; of many the one of least norm.
 
     Three roads, each by SciPy:
 

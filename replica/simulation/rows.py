@@ -124,5 +124,5 @@ class Rows:
         self._team.share(range(self.strips), one_strip)
 
     def buffers(self, columns: int) -> np.ndarray:
-        """Uninitialised temporaries of one block for each worker: (threads, BLOCK, columns)."""
+        """Uninitialized temporaries of one block for each worker: (threads, BLOCK, columns)."""
         return np.empty((self.threads, BLOCK, columns))

@@ -8,7 +8,7 @@ that the row softmax F of S = A1 X A2^T comes near B. All quantities are dimensi
 `kron`        the tensor trick as a linear operator, in both orders of vec
 `lipschitz`   bounds on the Lipschitz constants of the gradients, and estimates from below
 `shift`       one step of the weights or the data as a shift of the labels
-`fitting`     minimisation over X
+`fitting`     minimization over X
 `derivation`  the derivatives by sympy, which is loaded only with that module
 """
 

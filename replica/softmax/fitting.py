@@ -1,7 +1,7 @@
 """Fitting the weights: trust-region Newton-Krylov on the Hessian-vector product, from several starts.
 
 Neither loss is convex, so a fit reports every start and how many distinct minima they ended in. The rescaled
-loss can be driven to 0 by alpha -> 0 without fitting B, so the normalised loss always stands beside it.
+loss can be driven to 0 by alpha -> 0 without fitting B, so the normalized loss always stands beside it.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Run:
     X: (d1, d2). The weights at the end.
     status: see `FitStatus`.
     iterations: of the trust region.
-    log_objective: of the loss with its regularisation.
-    log_loss_normalized, log_loss_rescaled: both losses at X, whichever was minimised.
+    log_objective: of the loss with its regularization.
+    log_loss_normalized, log_loss_rescaled: both losses at X, whichever was minimized.
     gradient_cosine: residual of the conditions of a minimum, |grad + multiplier X|_F together with
         multiplier (radius - |X|_F), over (|K| w + sqrt(regularization)) sqrt(2 objective), with w = 1 for L_N
         and w = max_j alpha_j at X for L_R: a cosine between residuals and their derivatives, so that neither
@@ -105,7 +105,7 @@ class Fit:
 
     Parameters
     ----------
-    kind: the loss that was minimised.
+    kind: the loss that was minimized.
     runs: one per start, in the order of the starts.
     n_minima: how many distinct minima the converged starts ended in; more starts may find more.
     """
@@ -135,7 +135,7 @@ def fit(
     max_iterations: int = 200,
     progress: Callable[[Iterate], None] | None = None,
 ) -> Fit:
-    """Minimise L(X) + regularization / 2 |X|_F^2, optionally over |X|_F <= radius, from one or more starts.
+    """Minimize L(X) + regularization / 2 |X|_F^2, optionally over |X|_F <= radius, from one or more starts.
 
     The trust region of Newton-CG (scipy's trust-ncg) runs without the constraint first: where it ends inside
     the ball that is the answer, otherwise scipy's trust-constr starts anew inside the ball. A run is `ok` if
@@ -223,7 +223,7 @@ class _State(NamedTuple):
 
 
 class _Objective:
-    """The regularised loss over exp(log_unit), its loss at the start, as a function of x = X.ravel()."""
+    """The regularized loss over exp(log_unit), its loss at the start, as a function of x = X.ravel()."""
 
     def __init__(
         self,

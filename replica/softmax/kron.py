@@ -1,4 +1,4 @@
-"""The tensor trick: the logits as a linear map of the vectorised weights, without the Kronecker matrix."""
+"""The tensor trick: the logits as a linear map of the vectorized weights, without the Kronecker matrix."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Order = Literal["row-major", "column-major"]
 class KroneckerOperator(LinearOperator):
     """vec(X) -> vec(A1 X A2^T) without the Kronecker matrix, which at n = 2000, d = 64 would take 131 GB.
 
-    Source: the vectorisation of arXiv:2307.02419. With `row-major`, vec(X) = X.ravel() and the map is
+    Source: the vectorization of arXiv:2307.02419. With `row-major`, vec(X) = X.ravel() and the map is
     kron(A1, A2); rows j n .. (j + 1) n - 1 are the single softmax regression of row j. With `column-major`,
     vec(X) = X.ravel(order="F") and the map is kron(A2, A1).
 

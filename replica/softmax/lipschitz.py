@@ -3,12 +3,12 @@
 The Hessian in x is K^T blockdiag(H_j) K with K = kron(A1, A2) and |K| = |A1| |A2| (spectral norms), so a
 bound h_j on |H_j| gives the constant |K|^2 max_j h_j. The row bounds were proved for this project:
 
-    normalised  h_j = l_j^2 + r_j l_j,  l = min(max f, max 2 f (1 - f)),  r = max_k |c_k - f.c|
+    normalized  h_j = l_j^2 + r_j l_j,  l = min(max f, max 2 f (1 - f)),  r = max_k |c_k - f.c|
     rescaled    h_j = (max u + |b| |u|)^2 + max_k u_k |q_k - b.q|,  q = u - alpha b
 
 Bounds that do not see the point follow from the worst case of these:
 
-    normalised, everywhere        h_j = 0.52 + osc(b_j) / 2
+    normalized, everywhere        h_j = 0.52 + osc(b_j) / 2
     rescaled, where |S| <= Lam    h_j = e^(2 Lam) (2 + 3 sqrt(n) |b_j| + 2 n |b_j|^2 + n |b_j|_inf)
 
 In between stands the box: interval bounds on f and u over lo <= S <= hi. A point is the box lo = hi; its
@@ -39,7 +39,7 @@ from replica.softmax.problem import (
 )
 
 GLOBAL_CONSTANT = 0.52
-"""The part of the normalised row bound that does not depend on b; l^2 + r l is at most 1/2 at b = 0."""
+"""The part of the normalized row bound that does not depend on b; l^2 + r l is at most 1/2 at b = 0."""
 
 Box = Callable[[slice], tuple[np.ndarray, np.ndarray]]
 """From rows to the bounds lo <= S <= hi of these rows, each (rows, n)."""
@@ -48,7 +48,7 @@ Box = Callable[[slice], tuple[np.ndarray, np.ndarray]]
 def log_global(problem: Problem, kind: str = Loss.NORMALIZED) -> float:
     """The logarithm of the constant that holds for every X; infinite for the rescaled loss, which has none.
 
-    Normalised: |A1|^2 |A2|^2 max_j (0.52 + osc(b_j) / 2), polynomial in the norms, so that the exponential of
+    Normalized: |A1|^2 |A2|^2 max_j (0.52 + osc(b_j) / 2), polynomial in the norms, so that the exponential of
     arXiv:2307.02419 is slack for this loss. For n = 1 the softmax is constant and so is the loss: 0.
     """
     if loss_kind(kind) is Loss.RESCALED:
@@ -61,7 +61,7 @@ def log_ball(problem: Problem, radius: float, kind: str = Loss.NORMALIZED) -> fl
 
     Rescaled: |A1|^2 |A2|^2 e^(2 Lam) max_j (2 + 3 sqrt(n) |b_j| + 2 n |b_j|^2 + n |b_j|_inf), with Lam the
     largest logit on the ball, max_i |a1_i| max_j |a2_j| radius. b = 0 attains 2 e^(2 Lam) for m = n = 1, so
-    this exponential is real. Normalised: the global constant.
+    this exponential is real. Normalized: the global constant.
 
     Raises
     ------
@@ -114,7 +114,7 @@ def log_box(problem: Problem, box: Box, kind: str = Loss.NORMALIZED, block_rows:
     for rows in problem.blocks(block_rows):
         lo, hi = box(rows)
         B = problem.B[rows]
-        rows_log[rows] = _log_normalised(lo, hi, B) if kind is Loss.NORMALIZED else _log_rescaled(lo, hi, B)
+        rows_log[rows] = _log_normalized(lo, hi, B) if kind is Loss.NORMALIZED else _log_rescaled(lo, hi, B)
     if kind is Loss.NORMALIZED:
         rows_log = np.minimum(rows_log, log(_row_ceiling(problem)))
     return _log_constant(problem, rows_log)
@@ -245,7 +245,7 @@ class LipschitzPanel:
     radius: of the ball, centred at 0.
     everywhere, ball, box: constants of all X, of the ball, and of the box around its logits; each bounds all
         that was measured.
-    r_form: 8 n R^2 exp(2 R^2) for the rescaled loss; None for the normalised one, or where a row of B is
+    r_form: 8 n R^2 exp(2 R^2) for the rescaled loss; None for the normalized one, or where a row of B is
         longer than 1.
     point: bound on the Hessian at X only.
     lanczos_point, lanczos_ball: largest |eigenvalue| of the Hessian at X, and over the points tried.
@@ -364,7 +364,7 @@ def _check_radius(radius: float) -> None:
 
 
 def _row_ceiling(problem: Problem) -> np.ndarray:
-    """The row bound of the normalised loss that no point exceeds; 0 where a single key makes f constant."""
+    """The row bound of the normalized loss that no point exceeds; 0 where a single key makes f constant."""
     oscillation = problem.labels.oscillation
     return GLOBAL_CONSTANT + oscillation / 2 if problem.shape[1] > 1 else np.zeros_like(oscillation)
 
@@ -388,7 +388,7 @@ def _log_rest(S: np.ndarray) -> np.ndarray:
     return rest
 
 
-def _log_normalised(lo: np.ndarray, hi: np.ndarray, B: np.ndarray) -> np.ndarray:
+def _log_normalized(lo: np.ndarray, hi: np.ndarray, B: np.ndarray) -> np.ndarray:
     low, high = softmax_bounds(lo, hi)
     slope = jacobian_bound(low, high)
     below, above = low - B, high - B

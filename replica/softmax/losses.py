@@ -4,7 +4,7 @@ With S = A1 X A2^T, U = exp(S) entrywise, alpha = U 1, F = U / alpha, C = F - B 
 rd(P, Q)_j = sum_k P_jk Q_jk (arXiv:2307.02419 for the objects; the derivatives are re-derived here and in
 `replica.softmax.derivation`):
 
-    normalised  G = F o (C - rd(F, C))
+    normalized  G = F o (C - rd(F, C))
                 W = F o (T - rd(F, T)),  Z = F o (W - rd(F, W)) + G o (T - rd(F, T)) - F o rd(G, T)
     rescaled    G = F o (C - rd(B, C))
                 W = F o T - B o rd(F, T),  Z = F o (W - rd(B, W)) + G o T
@@ -12,7 +12,7 @@ rd(P, Q)_j = sum_k P_jk Q_jk (arXiv:2307.02419 for the objects; the derivatives 
     dL/dX = A1^T (w G) A2,  dL/dA1 = w G A2 X^T,  dL/dA2 = (w G)^T A1 X,  dL/dB = -w C
     Hessian in direction V, T = A1 V A2^T:  A1^T (w Z) A2
 
-where w = 1 for the normalised loss and w = alpha^2, row by row, for the rescaled one: dividing its rows by
+where w = 1 for the normalized loss and w = alpha^2, row by row, for the rescaled one: dividing its rows by
 alpha first is what keeps every intermediate value finite. The weights enter through their logarithms.
 """
 
@@ -214,7 +214,7 @@ class ScaledSum:
 
 
 class RowWeights:
-    """The weights alpha_j^2 of the rescaled loss in logarithms, or the ones of the normalised loss.
+    """The weights alpha_j^2 of the rescaled loss in logarithms, or the ones of the normalized loss.
 
     A scale is chosen by the entries that are weighted: a row that vanishes must not set it, however large its
     alpha, because all others could underflow beside it.
@@ -263,10 +263,10 @@ class Evaluation:
     ----------
     kind: the loss.
     log_loss: its logarithm, -inf for an exact fit.
-    log_scale: the gradients are stored divided by exp(log_scale); 0 for the normalised loss.
+    log_scale: the gradients are stored divided by exp(log_scale); 0 for the normalized loss.
     gradients: by variable, as `Scaled`.
     log_norm_B: the logarithm of |dL/dB|_F, known without storing that gradient.
-    log_row_weight: the logarithm of the largest weight of a row, max_j alpha_j^2; 0 for the normalised loss.
+    log_row_weight: the logarithm of the largest weight of a row, max_j alpha_j^2; 0 for the normalized loss.
     max_abs_logit: max |S|.
     """
 

@@ -2,7 +2,7 @@
 
 From S_t to S_{t+1} = S_t + delta, row by row, the labels move by Delta = B~ - B with
 
-    normalised  B~ = B + F_t - F_{t+1}
+    normalized  B~ = B + F_t - F_{t+1}
                 so that F_t - B~ = F_{t+1} - B
     rescaled    b~ = f_t - (alpha_{t+1} / alpha_t) (f_{t+1} - b)
                 so that alpha_t (f_t - b~) = alpha_{t+1} (f_{t+1} - b)
@@ -147,7 +147,7 @@ class Shift:
     kind: the loss.
     log_norm: logarithm of |B~ - B|_F.
     logit_step: |S_{t+1} - S_t|_F.
-    log_bounds: logarithms of bounds on |B~ - B|_F, by name. Normalised: `interval` (from interval bounds on
+    log_bounds: logarithms of bounds on |B~ - B|_F, by name. Normalized: `interval` (from interval bounds on
         f along the segment of logits), `half` (1/2 |Delta S|_F), `weights` (1/2 |K| |X_{t+1} - X_t|_F, only
         where the data stay), `saturation` (sqrt(2 m)). Rescaled: `interval`, `step` ((max f + |b| |f|)
         phi(|delta|_inf) |delta|), `step_simple` (the same with max f = |f| = 1), `R_form` (M |X_{t+1} -
@@ -157,7 +157,7 @@ class Shift:
     in_simplex: whether every row of B~ lies on the simplex up to rounding.
     log_loss_now, log_loss_next: of (S_t, B) and of (S_{t+1}, B).
     log_loss_shifted: of (S_t, B~), equal to `log_loss_next`.
-    linear_norm: |J Delta S|_F, the linear part of the normalised move; None for the rescaled loss.
+    linear_norm: |J Delta S|_F, the linear part of the normalized move; None for the rescaled loss.
     remainder, remainder_bound: |Delta - linear part|_F and 1/2 sqrt(sum_j |delta_j|^4); None likewise.
     gradient_mismatch, gradient_mismatch_bound: |grad L_N(S_t; B~) - grad L_N(S_{t+1}; B)|_F, which is not
         zero, and |K| sqrt(sum_j |c_j|^2 |delta_j|^2 / 2) with the residuals c of step t + 1; None for the
@@ -293,15 +293,15 @@ def label_shift(
     log_bounds = {
         name.removeprefix("bound "): log_total(name) for name in totals if name.startswith("bound ")
     }
-    normalised = kind is Loss.NORMALIZED
-    if normalised:
+    normalized = kind is Loss.NORMALIZED
+    if normalized:
         if not step.changes_data:
             log_bounds["weights"] = float(log(0.5 * problem.kronecker_norm * weight_step))
         log_bounds["saturation"] = float(np.log(2 * m) / 2)
     else:
         reach = logit_step / R if step.changes_data and R > 0 else weight_step
         log_bounds["R_form"] = log_M + float(log(reach)) if reach else -np.inf
-    same_data = normalised and not step.changes_data
+    same_data = normalized and not step.changes_data
     return Shift(
         kind=kind,
         log_norm=log_total("log_move"),
@@ -314,9 +314,9 @@ def label_shift(
         log_loss_now=_log_half_sum(totals["loss_now"]),
         log_loss_next=_log_half_sum(totals["loss_next"]),
         log_loss_shifted=_log_half_sum(totals["loss_shifted"]),
-        linear_norm=float(np.linalg.norm(totals["linear"])) if normalised else None,
-        remainder=float(np.linalg.norm(totals["remainder"])) if normalised else None,
-        remainder_bound=float(np.linalg.norm(totals["delta"] ** 2) / 2) if normalised else None,
+        linear_norm=float(np.linalg.norm(totals["linear"])) if normalized else None,
+        remainder=float(np.linalg.norm(totals["remainder"])) if normalized else None,
+        remainder_bound=float(np.linalg.norm(totals["delta"] ** 2) / 2) if normalized else None,
         gradient_mismatch=float(np.linalg.norm(mismatch)) if same_data else None,
         gradient_mismatch_bound=(
             problem.kronecker_norm * float(np.linalg.norm(totals["mismatch_bound"])) if same_data else None
@@ -356,7 +356,7 @@ def gradient_step(problem: Problem, X: Any, size: float, kind: str = Loss.NORMAL
     """X - size dL/dX, (d1, d2).
 
     To first order the labels then move by size Theta (F - B), Theta = blockdiag(J) K K^T blockdiag(J), for
-    the normalised loss.
+    the normalized loss.
 
     Raises
     ------
@@ -481,7 +481,7 @@ def _row_bounds(kind: Loss, block: StepBlock, beta: np.ndarray, length: np.ndarr
 
 
 def _expansion(block: StepBlock) -> tuple[np.ndarray, np.ndarray]:
-    """The linear part -J delta of the normalised move, and what remains."""
+    """The linear part -J delta of the normalized move, and what remains."""
     linear = -block.F * (block.delta - row_dot(block.F, block.delta))
     return linear, block.move - linear
 

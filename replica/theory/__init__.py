@@ -4,7 +4,7 @@
 point to one unknown; `errors` says what is reported; `equations` compiles all of it; `solve` solves grids.
 `predictions` is the joint law of label and prediction; `long_context` expands the errors in the context
 length and `phase` locates points with respect to the transition; `printing` writes the equations down.
-`hessian` and `gradient_descent` say what finite contexts do to the loss; `optimize` minimises
+`hessian` and `gradient_descent` say what finite contexts do to the loss; `optimize` minimizes
 a weighted error.
 """
 

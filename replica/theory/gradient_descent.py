@@ -1,7 +1,7 @@
 """Where gradient descent ends when the pre-training loss leaves directions free: there it keeps its start.
 
-Without a ridge, gradient descent from W0 ends at the minimiser nearest to W0: it keeps W0 on the null space
-of the Hessian of the training loss and finds the least-norm minimiser off it. Let the entries of W0 be i.i.d.
+Without a ridge, gradient descent from W0 ends at the minimizer nearest to W0: it keeps W0 on the null space
+of the Hessian of the training loss and finds the least-norm minimizer off it. Let the entries of W0 be i.i.d.
 of variance start^2/D, so that tr W0 W0^T = start^2. With N the mean over the rows of W of the projector onto
 the null space, and B and eta~ as for the errors,
 
@@ -47,7 +47,7 @@ class Descent:
     parameters: the point or grid asked for.
     status: int8 codes of `replica.Status`; values are NaN where there is no answer, and those that diverge
         are infinite at the interpolation threshold.
-    from_zero: protocol -> error of the minimiser of least norm, label noise included.
+    from_zero: protocol -> error of the minimizer of least norm, label noise included.
     kept: protocol -> what each unit of start^2 adds to the error.
     """
 
@@ -143,7 +143,7 @@ def _test_ridge(parameters: Parameters) -> Any:
 
 
 def _unexcited(parameters: Parameters) -> dict[Protocol, tuple[Any, Any]]:
-    """(error of the least-norm minimiser, tr(B N) + eta~ tr N) at eta = xi = 0, gamma >= p = min(kappa, rho).
+    """(error of the least-norm minimizer, tr(B N) + eta~ tr N) at eta = xi = 0, gamma >= p = min(kappa, rho).
 
     There W = Q + sqrt(v) Z (R_k^+)^(1/2) with Q the projector onto the tasks, R_k^+ the pseudo-inverse and
     v = sigma^2/(gamma - p), as for least squares with p D^2 unknowns, and N = I - Q. Traces follow from

@@ -1,4 +1,4 @@
-"""Optimal choices: the parameters that minimise a weighted sum of the three errors.
+"""Optimal choices: the parameters that minimize a weighted sum of the three errors.
 
 A mix w IDG + (1 - w) ODG, 0 < w < 1, wants robust specialists. With label noise, without a ridge, at
 gamma > 1, kappa < 1 and in long contexts (alpha_test = alpha -> inf, eta -> 0), its best rank is
@@ -30,7 +30,7 @@ from replica.theory.solution import Solution
 from replica.theory.solve import solve
 
 CHOICES = ("ridge", "kappa", "rho", "alpha_test", "gamma")
-"""The parameters that can be optimised."""
+"""The parameters that can be optimized."""
 
 _SCAN = {1: 2001, 2: 201}
 """Points of the scan along each axis, by the number of axes."""
@@ -51,8 +51,8 @@ class Optimum:
     Attributes
     ----------
     weights: protocol -> weight, all three, as given.
-    bounds: optimised parameter -> (low, high).
-    position: optimised parameter -> "interior", "lower" or "upper": whether the optimum sits on a bound.
+    bounds: optimized parameter -> (low, high).
+    position: optimized parameter -> "interior", "lower" or "upper": whether the optimum sits on a bound.
     criterion: sum of weight times error at the optimum.
     solution: the theory there, at one point, with the optimal `parameters`.
     """
@@ -65,7 +65,7 @@ class Optimum:
 
     @property
     def choice(self) -> dict[str, float]:
-        """The optimal values of the optimised parameters."""
+        """The optimal values of the optimized parameters."""
         return {name: getattr(self.solution.parameters, name) for name in self.bounds}
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class Optimum:
 
 
 def optimize(weights: Mapping[str, float], over: Mapping[str, Sequence[float]], **fixed: float) -> Optimum:
-    """Find the values of one or two parameters that minimise a weighted sum of TM, IDG and ODG errors.
+    """Find the values of one or two parameters that minimize a weighted sum of TM, IDG and ODG errors.
 
     Parameters
     ----------
@@ -212,12 +212,12 @@ def _checked_bounds(
 ) -> dict[str, tuple[float, float]]:
     for name in over:
         if name not in CHOICES:
-            raise InputError(f"{name!r} cannot be optimised; allowed are {', '.join(CHOICES)}")
+            raise InputError(f"{name!r} cannot be optimized; allowed are {', '.join(CHOICES)}")
         if name in fixed:
-            raise InputError(f"{name} is both fixed at {fixed[name]:g} and optimised; choose one")
+            raise InputError(f"{name} is both fixed at {fixed[name]:g} and optimized; choose one")
     if len(over) not in _SCAN:
         raise InputError(
-            f"{len(over)} parameters to optimise; allowed are one or two of {', '.join(CHOICES)}"
+            f"{len(over)} parameters to optimize; allowed are one or two of {', '.join(CHOICES)}"
         )
     for name, value in fixed.items():
         if name not in NAMES:
@@ -228,7 +228,7 @@ def _checked_bounds(
             )
     for name in NAMES:
         if name not in {*over, *fixed, "alpha_test", "ridge"}:
-            raise InputError(f"{name} is neither fixed nor optimised; allowed range {RANGES[name]}")
+            raise InputError(f"{name} is neither fixed nor optimized; allowed range {RANGES[name]}")
     bounds = {}
     for name, ends in over.items():
         low, high = (validated(name, end) for end in ends)

@@ -82,14 +82,14 @@ def test_table_shows_errors_differences_and_parts() -> None:
 def test_failed_repeats_are_named_with_their_seeds(
     failing: set[int], code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fit, calls = experiment.minimise, iter(range(3))
+    fit, calls = experiment.minimize, iter(range(3))
 
     def sometimes(*arguments: Any) -> Any:
         if next(calls) in failing:
             raise NumericalError("it is slow")
         return fit(*arguments)
 
-    monkeypatch.setattr(experiment, "minimise", sometimes)
+    monkeypatch.setattr(experiment, "minimize", sometimes)
     done = run(format="json", jobs="1")
     assert done.exit_code == code
     report = json.loads(done.stdout)

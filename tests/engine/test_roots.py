@@ -1,4 +1,4 @@
-"""The vectorised root finder, with every failure it can report in one call."""
+"""The vectorized root finder, with every failure it can report in one call."""
 
 import numpy as np
 from scipy.optimize import brentq

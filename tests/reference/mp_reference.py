@@ -128,7 +128,7 @@ def solve(point: Point, digits: int = DIGITS) -> dict[str, Any]:
     Parameters
     ----------
     point: the seven parameters as floats, used exactly; alpha, alpha_test and kappa may be inf.
-    digits: correct significant digits of every value (of the total, for the memorisation part of TM).
+    digits: correct significant digits of every value (of the total, for the memorization part of TM).
 
     Returns
     -------
@@ -274,7 +274,7 @@ def draw(seed: int = 2510) -> list[dict[str, float]]:
         if allowed(candidate):
             points.append(candidate)
     # Exactly equal, one unit in the last place apart, and up to 1e-6 apart, on both sides.
-    for penalised, gammas in ((True, (0.1, 100.0)), (False, (1.0, 100.0)), (False, (0.1, 1.0))):
+    for penalized, gammas in ((True, (0.1, 100.0)), (False, (1.0, 100.0)), (False, (0.1, 1.0))):
         for distance in (
             0.0,
             0.0,
@@ -283,7 +283,7 @@ def draw(seed: int = 2510) -> list[dict[str, float]]:
             *np.outer([1, -1], [1e-14, 1e-12, 1e-10, 1e-8, 9e-7]).flat,
         ):
             while True:
-                candidate = point(log_uniform(1e-12, 1e3) if penalised else 0.0, gammas)
+                candidate = point(log_uniform(1e-12, 1e3) if penalized else 0.0, gammas)
                 candidate["kappa"] = mostly(lambda: log_uniform(1e-2, 1), 0.2, 1.0)
                 candidate["rho"] = candidate["kappa"] * (1 + float(distance))
                 if allowed(candidate):
@@ -293,7 +293,7 @@ def draw(seed: int = 2510) -> list[dict[str, float]]:
 
 
 def disagreement(result: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    """Largest relative difference of two results; the memorisation part of TM on the scale of the total."""
+    """Largest relative difference of two results; the memorization part of TM on the scale of the total."""
     total = result["errors"]["TM"]
     memorization = result["decomposition"]["TM"][1]
     worst = mp.zero

@@ -153,9 +153,9 @@ def test_failed_repeats_are_listed_and_kept_out_of_the_mean(monkeypatch: pytest.
     def sometimes(*arguments: Any) -> least_squares.Fit:
         if next(calls) in (1, 3):
             raise NumericalError("too slow")
-        return least_squares.minimise(*arguments)
+        return least_squares.minimize(*arguments)
 
-    monkeypatch.setattr(experiment, "minimise", sometimes)
+    monkeypatch.setattr(experiment, "minimize", sometimes)
     result = simulate(params, 16, 5, seed=0, n_jobs=1)
     assert result.status == "ok"
     assert result.failures == tuple((k, entropy(params, 16, k, 0), "too slow") for k in (1, 3))

@@ -7,7 +7,7 @@ from replica.exceptions import NumericalError
 from replica.parameters import Parameters
 from replica.simulation import least_squares
 from replica.simulation.design import Design
-from replica.simulation.least_squares import effective_ridge, minimise
+from replica.simulation.least_squares import effective_ridge, minimize
 from replica.simulation.population import population_error, task_moments
 from replica.simulation.rows import Rows, Team
 from replica.simulation.sampling import Prompts, Tasks, draw_prompts, draw_tasks
@@ -32,7 +32,7 @@ def dense_design(prompts: Prompts) -> np.ndarray:
 
 
 def dense(prompts: Prompts, ridge: float) -> np.ndarray:
-    """The minimiser by a singular value decomposition, of least norm where there are many."""
+    """The minimizer by a singular value decomposition, of least norm where there are many."""
     phi, labels = dense_design(prompts), prompts.labels
     rows, dim = prompts.queries.shape
     if ridge > 0:
@@ -76,7 +76,7 @@ def test_matrix_free_equals_dense(
 ) -> None:
     monkeypatch.setattr(least_squares, "DIRECT_ROWS", direct_rows)
     sizes, tasks, prompts, design = instance(dim, gamma, ridge)
-    fit = minimise(design, prompts.labels, ridge, rtol=1e-12)
+    fit = minimize(design, prompts.labels, ridge, rtol=1e-12)
     expected = dense(prompts, ridge)
     assert (fit.iterations > 0) == iterates
     # A residual of 1e-12 times condition numbers of up to 1e4.
@@ -89,7 +89,7 @@ def test_matrix_free_equals_dense(
 @pytest.mark.parametrize(("gamma", "ridge"), [(1.5, 0.0), (0.7, 0.3), (0.7, 1e-4)])
 def test_the_residual_is_that_of_the_unwhitened_normal_equations(gamma: float, ridge: float) -> None:
     _, _, prompts, design = instance(12, gamma, ridge)
-    fit = minimise(design, prompts.labels, ridge, rtol=1e-5)
+    fit = minimize(design, prompts.labels, ridge, rtol=1e-5)
     phi = dense_design(prompts)
     rows, dim = prompts.queries.shape
     gradient = phi.T @ (prompts.labels - phi @ fit.W.ravel()) - rows * ridge / dim * fit.W.ravel()
@@ -103,7 +103,7 @@ def test_whitened_steps_do_not_depend_on_the_length_of_contexts() -> None:
     steps = []
     for alpha in (1.0, 1e4):
         _, _, prompts, design = instance(16, 1.5, 0.0, alpha)
-        steps.append(minimise(design, prompts.labels, 0.0).iterations)
+        steps.append(minimize(design, prompts.labels, 0.0).iterations)
     # The bare normal equations take ten times as many at alpha = 1e4.
     assert steps[1] < 1.2 * steps[0]
 
@@ -111,10 +111,10 @@ def test_whitened_steps_do_not_depend_on_the_length_of_contexts() -> None:
 def test_a_residual_out_of_reach_is_a_failure_that_says_so() -> None:
     _, _, prompts, design = instance(10, 1.1, 0.0)
     with pytest.raises(NumericalError, match="asked for 1e-17, which rounding does not allow"):
-        minimise(design, prompts.labels, 0.0, rtol=1e-17)
+        minimize(design, prompts.labels, 0.0, rtol=1e-17)
     _, _, prompts, design = instance(10, 0.9, 0.0)
     with pytest.raises(NumericalError, match="by Cholesky, asked for 1e-17"):
-        minimise(design, prompts.labels, 0.0, rtol=1e-17)
+        minimize(design, prompts.labels, 0.0, rtol=1e-17)
 
 
 def test_running_out_of_iterations_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,23 +123,23 @@ def test_running_out_of_iterations_is_a_failure(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(
         NumericalError, match=r"after 7 iterations, .* at gamma = 1\.1; convergence is slow near"
     ):
-        minimise(design, prompts.labels, 0.0)
+        minimize(design, prompts.labels, 0.0)
 
 
 def test_estimates_that_are_degenerate_to_rounding_are_refused() -> None:
     _, _, prompts, design = instance(10, 1.5, 0.0, alpha=1e18)
     with pytest.raises(NumericalError, match="span fewer than D dimensions"):
-        minimise(design, prompts.labels, 0.0)
+        minimize(design, prompts.labels, 0.0)
 
 
 @pytest.mark.parametrize("gamma", [0.7, 1.5])
 def test_extreme_ridges_reach_their_residual(gamma: float) -> None:
     _, _, prompts, design = instance(10, gamma, 0.1)
-    huge = minimise(design, prompts.labels, 1e300)
+    huge = minimize(design, prompts.labels, 1e300)
     # The first order in 1/ridge; the next is smaller by another 1e300.
     expected = design.adjoint(prompts.labels) * 10 / len(prompts.labels)
     np.testing.assert_allclose(huge.W * 1e300, expected, rtol=0, atol=1e-8 * np.linalg.norm(expected))
-    tiny, none = (minimise(design, prompts.labels, ridge, rtol=1e-12) for ridge in (1e-13, 0.0))
+    tiny, none = (minimize(design, prompts.labels, ridge, rtol=1e-12) for ridge in (1e-13, 0.0))
     # A ridge of 1e-13 moves W by 1e-13 times a condition number below 1e4.
     assert np.linalg.norm(tiny.W - none.W) < 1e-8 * np.linalg.norm(none.W)
 
@@ -153,7 +153,7 @@ def test_an_overflow_ends_the_iteration_at_once(monkeypatch: pytest.MonkeyPatch)
         np.errstate(over="ignore", invalid="ignore"),
         pytest.raises(NumericalError, match="leaves the range of float64"),
     ):
-        minimise(design, prompts.labels, 0.0)
+        minimize(design, prompts.labels, 0.0)
 
 
 @pytest.mark.parametrize("ridge", [1e-12, 1e-3, 1.0, 1e6])

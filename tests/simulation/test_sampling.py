@@ -106,7 +106,7 @@ def test_tasks_span_the_family_and_have_the_right_size() -> None:
     np.testing.assert_allclose(tasks.basis.T @ tasks.basis, np.eye(7), atol=1e-14)
     np.testing.assert_allclose(tasks.vectors @ tasks.basis @ tasks.basis.T, tasks.vectors, atol=1e-13)
     squares = np.sum(tasks.vectors**2, axis=1)
-    # |w|^2 = (D/r) chi^2_r: mean D, not normalised.
+    # |w|^2 = (D/r) chi^2_r: mean D, not normalized.
     assert abs(squares.mean() - 30) < 4 * squares.std() / np.sqrt(4000)
     assert squares.std() == pytest.approx(30 * np.sqrt(2 / 7), rel=0.05)  # 4 standard errors
 

@@ -30,7 +30,7 @@ from replica.softmax import (
 from replica.softmax.losses import forward
 
 CASES: dict[str, Any] = json.loads((Path(__file__).parent / "reference_cases.json").read_text())["cases"]
-KINDS = {"normalised": "normalized", "rescaled": "rescaled"}
+KINDS = {"normalized": "normalized", "rescaled": "rescaled"}
 STEPS = ("shift_X_0.05V", "shift_A", "gd_step_normalised_eta0.1")
 
 # What the reference promises: rounding at moderate logits; at |S| = 528 the logits alone carry 528 eps,
@@ -115,25 +115,25 @@ def test_shift(case: str, step: str) -> None:
     problem, X, _ = given(case)
     expected = CASES[case][step]
     data = {} if step != "shift_A" else {f"{name}_next": expected[f"{name}_next"] for name in ("A1", "A2")}
-    normalised = label_shift(problem, X, expected["X_next"], **data)
+    normalized = label_shift(problem, X, expected["X_next"], **data)
     rescaled = label_shift(problem, X, expected["X_next"], "rescaled", **data)
     found = {
-        "norm_dS": normalised.logit_step,
-        "N_shift": normalised.norm,
-        "N_bound_interval": normalised.bounds["interval"],
-        "N_bound_half": normalised.bounds["half"],
-        "N_bound_weights": normalised.bounds.get("weights"),
-        "N_linear_norm": normalised.linear_norm,
-        "N_remainder_bound": normalised.remainder_bound,
-        "N_grad_mismatch_bound": normalised.gradient_mismatch_bound,
+        "norm_dS": normalized.logit_step,
+        "N_shift": normalized.norm,
+        "N_bound_interval": normalized.bounds["interval"],
+        "N_bound_half": normalized.bounds["half"],
+        "N_bound_weights": normalized.bounds.get("weights"),
+        "N_linear_norm": normalized.linear_norm,
+        "N_remainder_bound": normalized.remainder_bound,
+        "N_grad_mismatch_bound": normalized.gradient_mismatch_bound,
         "R_shift": rescaled.norm,
         "R_bound_interval": rescaled.bounds["interval"],
         "R_bound_step": rescaled.bounds["step"],
         "R_bound_step_simple": rescaled.bounds["step_simple"],
         "R_used": rescaled.R,
         "log_M_R_Rform": rescaled.log_M,
-        "N_loss_next_with_B": np.exp(normalised.log_loss_next),
-        "N_loss_now_with_Btilde": np.exp(normalised.log_loss_shifted),
+        "N_loss_next_with_B": np.exp(normalized.log_loss_next),
+        "N_loss_now_with_Btilde": np.exp(normalized.log_loss_shifted),
         "R_logloss_next_with_B": rescaled.log_loss_next,
         "R_logloss_now_with_Btilde": rescaled.log_loss_shifted,
         "Btilde_N": shifted_labels(problem, X, expected["X_next"], **data),
@@ -145,8 +145,8 @@ def test_shift(case: str, step: str) -> None:
         else:
             assert error(value, expected[name]) < TOLERANCE[case], name
     # The remainder is what is left of the shift after its linear part: its error is relative to the shift.
-    assert abs(normalised.remainder - expected["N_remainder"]) < TOLERANCE[case] * expected["N_shift"]
+    assert abs(normalized.remainder - expected["N_remainder"]) < TOLERANCE[case] * expected["N_shift"]
     if step.startswith("gd"):
         found_step = gradient_step(problem, X, 0.1)
         assert error(found_step, expected["X_next"]) < TOLERANCE[case]
-        assert error(normalised.gradient_mismatch, expected["N_grad_mismatch"]) < TOLERANCE[case]
+        assert error(normalized.gradient_mismatch, expected["N_grad_mismatch"]) < TOLERANCE[case]

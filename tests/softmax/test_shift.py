@@ -74,16 +74,16 @@ def test_every_bound_holds_and_is_reached(draws: int) -> None:
             ratios |= {f"{kind} {name}": shift.log_norm - bound for name, bound in shift.log_bounds.items()}
             # Rounding of the logits, which grow by |Delta S|.
             assert shift.residual_identity < 1e-15 * (100 + shift.logit_step)
-        normalised = label_shift(problem, X, **step)
-        assert normalised.remainder is not None
-        assert normalised.remainder_bound is not None
+        normalized = label_shift(problem, X, **step)
+        assert normalized.remainder is not None
+        assert normalized.remainder_bound is not None
         # The remainder is a difference of two moves, each with a few eps.
-        remainder = normalised.remainder - 1e-14 * normalised.norm
-        ratios["normalized remainder"] = ratio_of(remainder, normalised.remainder_bound)
-        if normalised.gradient_mismatch is not None:
-            assert normalised.gradient_mismatch_bound is not None
+        remainder = normalized.remainder - 1e-14 * normalized.norm
+        ratios["normalized remainder"] = ratio_of(remainder, normalized.remainder_bound)
+        if normalized.gradient_mismatch is not None:
+            assert normalized.gradient_mismatch_bound is not None
             ratios["normalized gradient_mismatch"] = ratio_of(
-                normalised.gradient_mismatch, normalised.gradient_mismatch_bound
+                normalized.gradient_mismatch, normalized.gradient_mismatch_bound
             )
         for name, ratio in ratios.items():
             # Where a bound is attained both sides carry a few eps.

@@ -71,7 +71,7 @@ def test_the_lowest_of_several_minima_is_found() -> None:
 def test_bounds_are_met_exactly_and_said() -> None:
     longer = best(MIXED, {"alpha_test": (0.5, 77.7)})
     assert (longer.choice, longer.position) == ({"alpha_test": 77.7}, {"alpha_test": "upper"})
-    # Many prompts on an easy family: context fluctuations regularise more than enough.
+    # Many prompts on an easy family: context fluctuations regularize more than enough.
     none = best({"IDG": 1.0}, {"ridge": (0.0, 10.0)}, rho=0.2, gamma=1000.0)
     assert (none.choice, none.position) == ({"ridge": 0.0}, {"ridge": "lower"})
     some = best({"IDG": 1.0}, {"ridge": (0.01, 10.0)}, rho=0.2, gamma=1000.0)
@@ -170,10 +170,10 @@ def test_nothing_finite_is_a_numerical_failure() -> None:
         (MIXED, {"kappa": (0, 1)}, {}, r"kappa = 0 is outside the allowed range \(0, inf\]"),
         (MIXED, {"kappa": (1, np.inf)}, {}, "bounds of kappa = 1:inf are not finite"),
         (MIXED, {"ridge": (np.nan, 1)}, {}, "ridge = nan"),
-        (MIXED, {"sigma": (0, 1)}, {}, "'sigma' cannot be optimised; allowed are ridge, kappa, rho"),
-        (MIXED, {"rigde": (0, 1)}, {}, "'rigde' cannot be optimised"),
-        (MIXED, {}, {}, "0 parameters to optimise; allowed are one or two"),
-        (MIXED, {"ridge": (0, 1), "kappa": (1, 2), "rho": (0.1, 1)}, {}, "3 parameters to optimise"),
+        (MIXED, {"sigma": (0, 1)}, {}, "'sigma' cannot be optimized; allowed are ridge, kappa, rho"),
+        (MIXED, {"rigde": (0, 1)}, {}, "'rigde' cannot be optimized"),
+        (MIXED, {}, {}, "0 parameters to optimize; allowed are one or two"),
+        (MIXED, {"ridge": (0, 1), "kappa": (1, 2), "rho": (0.1, 1)}, {}, "3 parameters to optimize"),
         (MIXED, {"ridge": (0, 1)}, {"beta": 1.0}, "'beta' is no parameter"),
         (MIXED, {"ridge": (0, 1)}, {"gamma": -1.0}, "gamma = -1 is outside"),
         (MIXED, {"ridge": (0, 1)}, {"gamma": [1.0, 2.0]}, "no single number"),
@@ -185,7 +185,7 @@ def test_bad_input(weights: Any, over: Any, changes: Any, message: str) -> None:
 
 
 def test_a_parameter_has_one_role() -> None:
-    with pytest.raises(InputError, match=r"ridge is both fixed at 0\.1 and optimised"):
+    with pytest.raises(InputError, match=r"ridge is both fixed at 0\.1 and optimized"):
         optimize(MIXED, {"ridge": (0, 1)}, **POINT, ridge=0.1)
-    with pytest.raises(InputError, match="gamma is neither fixed nor optimised"):
+    with pytest.raises(InputError, match="gamma is neither fixed nor optimized"):
         optimize(MIXED, {"ridge": (0, 1)}, alpha=1, kappa=1, rho=1, sigma=0)
