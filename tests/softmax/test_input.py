@@ -153,8 +153,8 @@ def test_block_rows_are_positive_integers(block_rows: Any) -> None:
 def test_unknown_names_are_refused() -> None:
     with pytest.raises(InputError, match="wrt holds Y; allowed are X, A1, A2, B"):
         evaluate(Problem(**GOOD), X, wrt=("X", "Y"))
-    with pytest.raises(InputError, match="loss = 'normalized' is not one of normalized, rescaled"):
-        loss(Problem(**GOOD), X, "normalized")
+    with pytest.raises(InputError, match="loss = 'normalised' is not one of normalized, rescaled"):
+        loss(Problem(**GOOD), X, "normalised")
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from replica.softmax import (
 from replica.softmax.losses import forward
 
 CASES: dict[str, Any] = json.loads((Path(__file__).parent / "reference_cases.json").read_text())["cases"]
-KINDS = {"normalized": "normalized", "rescaled": "rescaled"}
+KINDS = {"normalised": "normalized", "rescaled": "rescaled"}
 STEPS = ("shift_X_0.05V", "shift_A", "gd_step_normalised_eta0.1")
 
 # What the reference promises: rounding at moderate logits; at |S| = 528 the logits alone carry 528 eps,
