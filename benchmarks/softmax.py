@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +110,7 @@ def rows() -> Iterator[tuple[str, float, str]]:
     for wrt in (("X",), ("X", "A1", "A2")):
         floor = best(bare(problem, X, len(wrt) > 1), 15)
         for kind in Loss:
-            seconds = best(lambda kind=kind, wrt=wrt: evaluate(problem, X, kind, wrt=wrt), 15)  # type: ignore[misc]
+            seconds = best(partial(evaluate, problem, X, kind, wrt=wrt), 15)
             what = f"{kind} loss and gradient in {', '.join(wrt)}, n = {N}, d = {D}, over the bare products"
             yield what, seconds / floor, "at most 4"
 
@@ -126,6 +127,6 @@ def rows() -> Iterator[tuple[str, float, str]]:
         seconds = []
         for n, d in sizes:
             made = instance(n, d)
-            seconds.append(best(lambda made=made: evaluate(made.problem, made.X, wrt=("X",)), 9))  # type: ignore[misc]
+            seconds.append(best(partial(evaluate, made.problem, made.X, wrt=("X",)), 9))
         slope = np.log(seconds[-1] / seconds[0]) / np.log(10)
         yield f"exponent of the cost in {name} over a decade", float(slope), "about 1, or less"

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from replica.cli.output import counted, csv_text, flat, format_option, json_text, plain, table_text
+from replica.cli.output import csv_text, flat, format_option, json_text, plain, table_text
 from replica.cli.progress import Display, run_options, verdict
 from replica.exceptions import InputError
+from replica.parameters import counted
 
 DISAGREEMENT = 1
 

@@ -39,11 +39,6 @@ def plain(value: Any) -> Any:
     return number
 
 
-def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """A number of things: 1 point, 2 points."""
-    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
-
-
 def json_text(value: Any) -> str:
     """`plain(value)` as indented JSON."""
     return json.dumps(plain(value), indent=2, allow_nan=False)

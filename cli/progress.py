@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.cli.output import counted
+from replica.parameters import counted
 
 if TYPE_CHECKING:
     from replica.sweep import Outcome

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from replica.cli.output import counted, flat, json_text, table_text
+from replica.cli.output import flat, json_text, table_text
+from replica.parameters import counted
 
 
 @click.command()

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from replica.cli.output import counted, csv_text, flat, format_option, json_text, plain, table_text
+from replica.cli.output import csv_text, flat, format_option, json_text, plain, table_text
 from replica.exceptions import InputError, NumericalError
+from replica.parameters import counted
 
 if TYPE_CHECKING:
     import numpy as np

@@ -68,6 +68,11 @@ def as_given(value: float) -> str:
     return short if float(short) == value else repr(value)
 
 
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """A number of things: 1 point, 2 points."""
+    return f"{number} {noun if number == 1 else plural or f'{noun}s'}"
+
+
 def validated(name: str, value: Any, told: str = "") -> Any:
     """Cast one parameter to float64 and hold it against its range.
 

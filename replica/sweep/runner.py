@@ -27,6 +27,7 @@ import xarray as xr
 from threadpoolctl import ThreadpoolController
 
 from replica.exceptions import InputError, NumericalError
+from replica.parameters import counted
 from replica.sweep.files import empty, locked
 from replica.sweep.grid import Box, Grid
 from replica.sweep.parts import ANSWERS, MISSING, Finished, Part, Shelf, failed, joined, raised, states
@@ -147,9 +148,7 @@ def run(
                         _Run(task, work, missing, say, progress).evaluate(Workers(jobs, dask is not None))
                         work.finish(time.monotonic() - started)
                 else:
-                    say(
-                        f"{path.name} holds all {_counted(grid.size, 'point')} already; nothing is left to do"
-                    )
+                    say(f"{path.name} holds all {counted(grid.size, 'point')} already; nothing is left to do")
         finally:
             # Nothing is left after a refusal; after an interruption there are parts to go on from.
             if not any(folder.glob("*.npz")):
@@ -171,7 +170,7 @@ def _check_disk(path: Path, needed: int, points: int) -> None:
     free = shutil.disk_usage(path.parent).free
     if needed > free:
         raise InputError(
-            f"{_counted(points, 'point')} take at least {_size(needed)} on disk and {str(path.parent)!r} has "
+            f"{counted(points, 'point')} take at least {_size(needed)} on disk and {str(path.parent)!r} has "
             f"{_size(free)} free; sweep fewer points or choose another folder"
         )
 
@@ -185,7 +184,7 @@ def _explained(work: Work, say: Say) -> Iterator[None]:
         if done == 0:
             return "no point is finished yet, so nothing is kept"
         return (
-            f"{done} of {_counted(work.grid.size, 'point')} are kept in {work.folder.name}; "
+            f"{done} of {counted(work.grid.size, 'point')} are kept in {work.folder.name}; "
             "the same command, without --overwrite, goes on"
         )
 
@@ -315,7 +314,7 @@ class _Run:
         count = workers.count if parallel else 1
         if seconds > SECONDS:
             time_left = _duration(seconds / count)
-            self.say(f"{_counted(self.left, 'point')} to go, about {time_left} on {_counted(count, 'core')}")
+            self.say(f"{counted(self.left, 'point')} to go, about {time_left} on {counted(count, 'core')}")
         if parallel:
             self._distribute(workers)
         else:
@@ -349,7 +348,7 @@ class _Run:
         results = self.left * self.point_size
         stays = results + self.variables * OUTPUT_HEADER
         at_once = min(self.left, LIMIT) / self.left
-        points = _counted(self.left, "point")
+        points = counted(self.left, "point")
         self.say(
             f"{points}: {_size(stays)} on disk, twice that while they are put together, "
             f"and up to {_size(COPIES * results * at_once)} of memory in each process"
@@ -383,11 +382,6 @@ class _Run:
                         "memory may be too small for so many, so try fewer jobs"
                     ) from error
                 self.say("a worker died; what it was computing is computed again")
-
-
-def _counted(number: int, noun: str) -> str:
-    """A number of things for people."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _size(number: float) -> str:

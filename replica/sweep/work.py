@@ -204,13 +204,16 @@ class Work:
             },
         }
         with replacing(self.path, self.folder) as temporary:
-            if self.draft is not None and self.draft.becomes(temporary, facts):
-                pass
-            elif self.has_base:
-                with store.read(self.path) as base:
-                    slabs = [store.Slab(base, box) for box in self.grid.boxes(SLAB)]
-                    store.assemble(temporary, self.grid, [*slabs, *results], facts)
-            else:
-                store.assemble(temporary, self.grid, results, facts)
-        self.close()
+            if self.draft is None or not self.draft.becomes(temporary, facts):
+                self.close()
+                self._assemble(temporary, results, facts)
         empty(self.folder)
+
+    def _assemble(self, target: Path, results: list[Part | Finished], facts: Mapping[str, Any]) -> None:
+        """Put the base, if there is one, and newer results together."""
+        if not self.has_base:
+            store.assemble(target, self.grid, results, facts)
+            return
+        with store.read(self.path) as base:
+            slabs = [store.Slab(base, box) for box in self.grid.boxes(SLAB)]
+            store.assemble(target, self.grid, [*slabs, *results], facts)
